@@ -12,7 +12,7 @@ use std::process::ExitCode;
 use clap::Parser;
 use kube_client::Client;
 use kube_informer_examples::{cli, cluster::ClusterArgs, multicluster::operator};
-use kube_operator::{ClusterName, ClusterSet, Failure, KubeconfigProvider, Manager};
+use kube_operator::{ClusterEngager, ClusterName, Failure, KubeconfigProvider, Manager};
 use kube_testserver::Server;
 use serde_json::json;
 use tokio::{
@@ -57,7 +57,7 @@ async fn run(Flags { cluster }: Flags) -> anyhow::Result<()> {
 async fn demo() -> anyhow::Result<()> {
     let (hub, east, west) = (Server::new(), Server::new(), Server::new());
     let (sender, set) = oneshot::channel();
-    let provider = async move |clusters: ClusterSet, stop: CancellationToken| {
+    let provider = async move |clusters: ClusterEngager, stop: CancellationToken| {
         let _received = sender.send(clusters);
         stop.cancelled().await;
         Ok::<_, Failure>(())

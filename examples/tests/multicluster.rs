@@ -7,7 +7,7 @@ use std::{
 
 use kube_client::Client;
 use kube_informer_examples::multicluster::operator;
-use kube_operator::{ClusterName, ClusterSet, Failure};
+use kube_operator::{ClusterEngager, ClusterName, Failure};
 use kube_testserver::Server;
 use serde_json::json;
 use tokio::{sync::oneshot, time::sleep};
@@ -25,7 +25,7 @@ fn create(server: &Server, name: &str) {
 #[tokio::test(start_paused = true)]
 async fn cluster_leaves_and_returns() {
     let (sender, set) = oneshot::channel();
-    let provider = async move |clusters: ClusterSet, stop: CancellationToken| {
+    let provider = async move |clusters: ClusterEngager, stop: CancellationToken| {
         sender.send(clusters).unwrap();
         stop.cancelled().await;
         Ok::<_, Failure>(())

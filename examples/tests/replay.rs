@@ -13,11 +13,7 @@ use kube_informer_examples::website::{OperatorOptions, Website, operator};
 use kube_operator::{Recording, RecordingError, Replay};
 use kube_testserver::{Fault, RequestMatch, Server, Verb};
 use serde_json::json;
-use tokio::{
-    runtime::Builder,
-    task::JoinHandle,
-    time::{sleep, timeout},
-};
+use tokio::{runtime::Builder, task::JoinHandle, time::sleep};
 use tracing_subscriber::fmt::MakeWriter;
 
 /// The value of a Secret, as text and in base64. A ConfigMap contains a copy of this value.
@@ -97,16 +93,15 @@ async fn record(path: &Path) {
     sleep(Duration::from_secs(10)).await;
     assert_eq!(server.faults().pending(), 0);
     operator.abort();
-    recording.finish().unwrap();
+    recording.finish().await.unwrap();
 }
 
 async fn replay(path: &Path) -> Vec<String> {
     let replay = Replay::open(path).unwrap();
     let operator = start(replay.client());
-    timeout(Duration::from_secs(7200), replay.finished()).await.unwrap();
+    replay.finished().await.unwrap();
     sleep(Duration::from_millis(100)).await;
     operator.abort();
-    assert_eq!(replay.divergences(), [""; 0]);
     replay.requests()
 }
 
@@ -147,7 +142,7 @@ fn recording_of_another_version_is_rejected_with_one_message() {
     let error = Replay::open(&path).unwrap_err();
     assert!(matches!(error, RecordingError::Unusable { .. }));
     let expected = format!(
-        "cannot replay {}: its format has version 9, and this program reads version 1; record it again with this version of kube-operator",
+        "cannot replay {}: its format has version 9, and this program reads version 2; record it again with this version of kube-operator",
         path.display()
     );
     assert_eq!(error.to_string(), expected);

@@ -10,7 +10,7 @@ use k8s_openapi::api::apps::v1::Deployment;
 use k8s_openapi::api::core::v1::{ConfigMap, Secret};
 use kube_client::{Client, Config};
 use kube_operator::{
-    Action, ClusterController, ClusterName, ClusterRequest, ClusterSet, ClusterState, Clusters, Failure,
+    Action, ClusterController, ClusterEngager, ClusterName, ClusterRequest, ClusterState, Clusters, Failure,
     Manager, ManagerOptions,
 };
 use tempfile::tempdir;
@@ -55,7 +55,7 @@ pub(crate) async fn clusters(args: &ClustersArgs, out: &mut impl Write) -> Resul
         Client::try_from(config.clone())?,
         ManagerOptions { bind_address: None, ..ManagerOptions::default() },
     )?;
-    let clusters = manager.clusters(async move |clusters: ClusterSet, stop: CancellationToken| {
+    let clusters = manager.clusters(async move |clusters: ClusterEngager, stop: CancellationToken| {
         let _received = sender.send(clusters);
         stop.cancelled().await;
         Ok::<_, Failure>(())
@@ -103,7 +103,7 @@ fn name(number: usize) -> Result<ClusterName> {
     Ok(ClusterName::new(format!("cluster-{number}"))?)
 }
 
-fn engage(set: &ClusterSet, config: &Config, numbers: std::ops::Range<usize>) -> Result<()> {
+fn engage(set: &ClusterEngager, config: &Config, numbers: std::ops::Range<usize>) -> Result<()> {
     for number in numbers {
         set.engage(&name(number)?, Client::try_from(config.clone())?);
     }

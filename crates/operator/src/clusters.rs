@@ -21,7 +21,7 @@ pub use self::{
     informer::{ClusterHandlerRegistration, ClusterIndex, ClusterInformer},
     kubeconfig::{ClusterConfigError, KubeconfigProvider},
     name::{ClusterKey, ClusterName, InvalidClusterName, ParseClusterKeyError},
-    provider::{ClusterProvider, ClusterSet},
+    provider::{ClusterEngager, ClusterProvider},
     registry::Clusters,
     secrets::SecretProvider,
     status::{ClusterState, ClusterStatus},

@@ -282,6 +282,7 @@ impl<T: Cached> Controller<T> {
         let keys = |event: &Event<T>, queue: &RequestQueue<'_>| queue.add(event.key().clone());
         let primary = EventSource {
             name: Arc::clone(&kind),
+            group: Some(owner.group.into()),
             informers: informers.clone(),
             filter,
             keys,

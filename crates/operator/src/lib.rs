@@ -121,9 +121,9 @@ mod write;
 
 pub use cached_client::{CachedClient, CachedClientError};
 pub use clusters::{
-    Cluster, ClusterConfigError, ClusterController, ClusterHandlerRegistration, ClusterIndex,
-    ClusterInformer, ClusterKey, ClusterName, ClusterProvider, ClusterRequest, ClusterSet, ClusterState,
-    ClusterStatus, Clusters, InvalidClusterName, KubeconfigProvider, ParseClusterKeyError, SecretProvider,
+    Cluster, ClusterConfigError, ClusterController, ClusterEngager, ClusterHandlerRegistration, ClusterIndex,
+    ClusterInformer, ClusterKey, ClusterName, ClusterProvider, ClusterRequest, ClusterState, ClusterStatus,
+    Clusters, InvalidClusterName, KubeconfigProvider, ParseClusterKeyError, SecretProvider,
 };
 pub use controller::{
     Controller, ControllerError,
@@ -148,7 +148,7 @@ pub use manager::{
     AddControllerError, AddedController, Manager, ManagerError, ManagerHandle, ManagerOptions, RunsOn,
     WriteKind, offline_client,
     permissions::{
-        MissingRule,
+        RbacPermission,
         diff::{PermissionCheckError, PermissionDiff},
         roles::RbacRoles,
     },
@@ -158,7 +158,7 @@ pub use manager::{
 pub use manager::{CertificateSource, SecureServing};
 pub use rate_limited::rate_limited;
 pub use recorder::{DroppedEvents, EventRecorder, EventType, NewEvent, RecorderError, RecorderStatus};
-pub use replay::{Recording, RecordingError, Replay};
+pub use replay::{Recording, RecordingError, Replay, ReplayError};
 pub use shards::{
     cluster_slots::ClusterSharding,
     owned::{OwnedSlots, SlotPermit},

@@ -12,8 +12,8 @@ use k8s_openapi::api::core::v1::ConfigMap;
 use kube_client::{Client, client::Body};
 use kube_informer::Event;
 use kube_operator::{
-    Action, ClusterController, ClusterHandlerRegistration, ClusterInformer, ClusterKey, ClusterName,
-    ClusterRequest, ClusterSet, Clusters, Failure, Manager, ManagerError, ManagerOptions,
+    Action, ClusterController, ClusterEngager, ClusterHandlerRegistration, ClusterInformer, ClusterKey,
+    ClusterName, ClusterRequest, Clusters, Failure, Manager, ManagerError, ManagerOptions,
     prometheus_client::{encoding::text, registry::Registry},
     workqueue::{ItemExponentialFailureRateLimiter, RateLimiter},
 };
@@ -135,7 +135,7 @@ fn set_number(objects: &Mutex<Objects>, cluster: &ClusterName, name: &str, numbe
 
 struct Fleet {
     members: Vec<Member>,
-    set: ClusterSet,
+    set: ClusterEngager,
     random: Rng,
 }
 
@@ -174,7 +174,7 @@ impl Fleet {
 
 /// An operator that reconciles the ConfigMaps of the fleet.
 struct Operator {
-    set: ClusterSet,
+    set: ClusterEngager,
     clusters: Clusters,
     maps: ClusterInformer<ConfigMap>,
     observed: Observed,
@@ -191,7 +191,7 @@ impl Operator {
         let options = ManagerOptions { bind_address: None, ..ManagerOptions::default() };
         let mut manager = Manager::new(Client::new(Server::new().service(), "default"), options).unwrap();
         let (sender, set) = oneshot::channel();
-        let clusters = manager.clusters(async move |clusters: ClusterSet, stop: CancellationToken| {
+        let clusters = manager.clusters(async move |clusters: ClusterEngager, stop: CancellationToken| {
             sender.send(clusters).unwrap();
             stop.cancelled().await;
             Ok::<_, Failure>(())

@@ -11,7 +11,7 @@ use std::{
 use k8s_openapi::api::core::v1::{ConfigMap, Secret};
 use kube_client::Client;
 use kube_operator::{
-    Action, ClusterController, ClusterName, ClusterRequest, ClusterSet, ClusterState, Failure, Manager,
+    Action, ClusterController, ClusterEngager, ClusterName, ClusterRequest, ClusterState, Failure, Manager,
     ManagerOptions,
 };
 use kube_testserver::{Fault, RequestMatch, Server, Status};
@@ -46,7 +46,7 @@ async fn cluster_that_is_unauthorized_for_an_hour_is_reported_once() {
         let engaged = [("bad", &bad), ("good", &good)].map(|(name, server)| {
             (ClusterName::new(name).unwrap(), Client::new(server.service(), "default"))
         });
-        let clusters = manager.clusters(async move |clusters: ClusterSet, _| {
+        let clusters = manager.clusters(async move |clusters: ClusterEngager, _| {
             engaged.into_iter().for_each(|(name, client)| clusters.engage(&name, client));
             Ok::<_, Failure>(())
         });

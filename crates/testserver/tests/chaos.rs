@@ -43,7 +43,7 @@ fn maps(seed: u64) -> Chaos {
                 let _ = server.delete::<ConfigMap>(None, name);
             }
         })
-        .invariant("each wanted map is made", |server| {
+        .eventually("each wanted map is made", |server| {
             if !has(server, "wanted") || has(server, "made") {
                 Ok(())
             } else {

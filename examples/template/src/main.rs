@@ -73,7 +73,7 @@ async fn main() -> anyhow::Result<()> {
     };
     let manager = operator(client, options, &config)?;
     match command {
-        Command::Rbac => print!("{}", manager.rbac_roles(NAME).bound_to(&namespace, NAME)),
+        Command::Rbac => print!("{}", manager.rbac_roles(NAME).bind_to_service_account(&namespace, NAME)),
         Command::Check => {
             let diff = manager.check_permissions().await?;
             print!("{diff}");

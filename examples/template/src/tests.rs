@@ -30,7 +30,7 @@ async fn config_map_is_created_repaired_and_deleted_with_its_page() -> anyhow::R
     let token = server.access().service_account("default", NAME);
     let client = Client::new(server.service().with_token(&token), "default");
     let manager = operator(client, options("default"), &Config::default())?;
-    for object in manager.rbac_roles(NAME).bound_to("default", NAME).objects() {
+    for object in manager.rbac_roles(NAME).bind_to_service_account("default", NAME).objects() {
         server.create(&object)?;
     }
     let stop = CancellationToken::new();
@@ -61,7 +61,7 @@ async fn manifests_are_up_to_date() -> anyhow::Result<()> {
     let manager = operator(offline_client(NAME), options(NAME), &Config::default())?;
     for (file, command, expected) in [
         ("crd.yaml", "crd", serde_saphyr::to_string(&Page::crd())?),
-        ("rbac.yaml", "rbac", manager.rbac_roles(NAME).bound_to(NAME, NAME).to_string()),
+        ("rbac.yaml", "rbac", manager.rbac_roles(NAME).bind_to_service_account(NAME, NAME).to_string()),
     ] {
         let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("kustomize/base").join(file);
         let text = fs::read_to_string(&path)?;

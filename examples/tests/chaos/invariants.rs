@@ -21,10 +21,10 @@ pub(crate) fn add(chaos: Chaos) -> Chaos {
         .always("a new report describes the page of its generation", move |server| {
             reports_describe_pages(server, &mut generations.lock().unwrap_or_else(PoisonError::into_inner))
         })
-        .invariant("a site without a name conflict has its children", sites_have_children)
-        .invariant("each child belongs to a site", children_have_sites)
-        .invariant("a site with children is in the directory", sites_are_listed)
-        .invariant("a status describes the latest generation", statuses_are_current)
+        .eventually("a site without a name conflict has its children", sites_have_children)
+        .eventually("each child belongs to a site", children_have_sites)
+        .eventually("a site with children is in the directory", sites_are_listed)
+        .eventually("a status describes the latest generation", statuses_are_current)
 }
 
 fn list(server: &Server, (api_version, kind): (&str, &str)) -> Vec<Value> {

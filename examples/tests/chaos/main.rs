@@ -4,6 +4,7 @@
 
 mod buggy;
 mod invariants;
+mod shards;
 mod users;
 
 use std::{collections::BTreeMap, env, ops::Range, thread, time::Duration};
@@ -34,7 +35,7 @@ fn websites(seed: u64) -> Chaos {
         })
         .step(users::act)
         // The operator tries a name again after 30 s.
-        .quiet(Duration::from_secs(60));
+        .quiet_period(Duration::from_secs(60));
     invariants::add(chaos)
 }
 

@@ -107,7 +107,7 @@ impl Bench<'_> {
 
     /// Creates roles and bindings for the account with this number.
     async fn grant(&self, number: usize, roles: &Roles) -> Result<()> {
-        for object in roles.bound_to(&self.account(number)) {
+        for object in roles.bind_to_service_account(&self.account(number)) {
             let plural = object["kind"].as_str().unwrap_or_default().to_lowercase() + "s";
             let path = match object["metadata"]["namespace"].as_str() {
                 Some(namespace) => {

@@ -38,7 +38,7 @@ struct Inner {
     recorders: Mutex<Recorders>,
     /// The reporting instance of the events. `None` for the name of the controller.
     instance: Option<Arc<str>>,
-    left: CancellationToken,
+    disengaged: CancellationToken,
     engaged_at: Instant,
     /// The slots for which the caches contain the writes of earlier owners.
     ready: watch::Sender<Readiness>,
@@ -66,7 +66,7 @@ impl Cluster {
             cached_clients: Mutex::default(),
             recorders: Mutex::default(),
             instance,
-            left: CancellationToken::new(),
+            disengaged: CancellationToken::new(),
             engaged_at: Instant::now(),
             ready: watch::Sender::default(),
         }))
@@ -125,6 +125,15 @@ impl Cluster {
         Ok(recorder)
     }
 
+    /// Returns the recorders by the name of the controller that reports the events.
+    #[cfg_attr(
+        not(any(feature = "http", feature = "metrics")),
+        expect(dead_code, reason = "only pages read this")
+    )]
+    pub(crate) fn recorders(&self) -> BTreeMap<String, EventRecorder> {
+        self.0.recorders.lock().by_controller.clone()
+    }
+
     /// Waits until the remaining events are written.
     pub(super) async fn stop_recorders(&self) {
         let mut writers = self.take_event_writers();
@@ -145,17 +154,17 @@ impl Cluster {
     ///
     /// # Cancel safety
     /// This method is cancel safe.
-    pub async fn left(&self) {
-        self.0.left.cancelled().await;
+    pub async fn disengaged(&self) {
+        self.0.disengaged.cancelled().await;
     }
 
     /// Returns whether the cluster has left.
-    pub fn has_left(&self) -> bool {
-        self.0.left.is_cancelled()
+    pub fn is_disengaged(&self) -> bool {
+        self.0.disengaged.is_cancelled()
     }
 
     pub(super) fn leave(&self) {
-        self.0.left.cancel();
+        self.0.disengaged.cancel();
     }
 
     pub(super) fn readiness(&self) -> &watch::Sender<Readiness> {

@@ -202,6 +202,7 @@ impl<T: Cached> ClusterController<T> {
         let keys = |cluster: &Cluster, event: &Event<T>, queue: &RequestQueue<'_, ClusterKey>| {
             queue.add(ClusterKey::new(cluster.name().clone(), event.key().clone()));
         };
+        core.cluster_of = Some(|key| key.cluster.as_str());
         core.sources.insert(0, Source::clusters(&informer, "", filter, true, keys).0);
         let kind = owner.kind.into();
         let gate = informer.shards().map(|shards| ClusterGate::new(shards, &informer, core.informers()));
@@ -231,7 +232,7 @@ where
         let informers = (&informer).into();
         tokio::select! {
             biased;
-            () = cluster.left() => Ok(()),
+            () = cluster.disengaged() => Ok(()),
             ready = wait_for_own_writes(&informers, key) => ready,
         }
     }
@@ -247,7 +248,7 @@ where
         tokio::select! {
             biased;
             result = running => match result {
-                Err(error) if cluster.has_left() => {
+                Err(error) if cluster.is_disengaged() => {
                     tracing::debug!(error = %error.into(), "reconcile failed after its cluster has left");
                     gone
                 }
@@ -260,7 +261,7 @@ where
 
 /// Waits until a cluster has left for some time.
 async fn leave_grace(cluster: &Cluster, name: &ClusterName) {
-    cluster.left().await;
+    cluster.disengaged().await;
     sleep(LEAVE_GRACE).await;
     tracing::warn!(cluster = %name, "reconcile is dropped, because its cluster has left");
 }

@@ -156,7 +156,7 @@ impl ClusterGate {
                 let keys: Vec<_> = keys.map(|key| ClusterKey::new(name.clone(), key)).collect();
                 stream::iter(keys)
             });
-            keys.take_until(async move { cluster.left().await }).boxed()
+            keys.take_until(async move { cluster.disengaged().await }).boxed()
         };
         self.shards.engagements().map(of_cluster).flatten_unordered(None)
     }

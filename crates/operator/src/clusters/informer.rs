@@ -127,7 +127,7 @@ impl<T: Cached> ClusterInformer<T> {
 
     pub(super) fn attached(&self, cluster: &str) -> Option<(Cluster, Informer<T>)> {
         let table = self.0.table.read();
-        let attached = table.clusters.get(cluster).filter(|attached| !attached.cluster.has_left())?;
+        let attached = table.clusters.get(cluster).filter(|attached| !attached.cluster.is_disengaged())?;
         Some((attached.cluster.clone(), attached.informer.clone()))
     }
 
@@ -235,7 +235,7 @@ impl<T: Cached> Member for Inner<T> {
         let _change = self.changes.lock();
         let (handlers, indexes) = {
             let table = self.table.read();
-            if cluster.has_left() || table.clusters.contains_key(cluster.name()) {
+            if cluster.is_disengaged() || table.clusters.contains_key(cluster.name()) {
                 return Ok(());
             }
             (table.handlers.clone(), table.indexes.clone())

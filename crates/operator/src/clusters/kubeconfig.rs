@@ -4,25 +4,37 @@ use std::{
     collections::{BTreeMap, BTreeSet},
     hash::BuildHasher,
     path::PathBuf,
+    thread,
     time::Duration,
 };
 
 use foldhash::quality::RandomState;
-use futures_util::{FutureExt, future::BoxFuture};
+use futures_util::{FutureExt, StreamExt, future::BoxFuture, stream};
 use kube_client::{
     Client, Config, Error,
     config::{AuthInfo, Cluster, Context, KubeConfigOptions, Kubeconfig},
+};
+use tokio::{
+    runtime::Handle,
+    sync::oneshot,
+    time::{sleep, timeout},
 };
 use tokio_util::sync::CancellationToken;
 
 use super::{
     name::ClusterName,
-    provider::{ClusterProvider, ClusterSet},
+    provider::{ClusterEngager, ClusterProvider},
 };
 use crate::Failure;
 
 /// The interval in which the provider reads the file.
 const READ_INTERVAL: Duration = Duration::from_secs(10);
+
+/// The maximum time of the `exec` program of a context.
+const EXEC_TIMEOUT: Duration = Duration::from_secs(30);
+
+/// The maximum number of contexts that are converted to clients at the same time.
+const MAX_CONCURRENT_CONVERSIONS: usize = 16;
 
 /// Describes why a kubeconfig cannot be used. The messages never contain the contents of the kubeconfig.
 #[derive(Debug, thiserror::Error)]
@@ -52,6 +64,12 @@ pub enum ClusterConfigError {
          of kube-client, or use another proxy"
     )]
     Proxy,
+    /// The `exec` program of the user of a context hangs. kube-client cannot stop it.
+    #[error(
+        "the `exec` program of the context did not end within {} s; run the program to find the cause, and change \
+         the context, so that it runs again", EXEC_TIMEOUT.as_secs()
+    )]
+    ExecTimeout,
     /// The client cannot be created, for example because this program was built without TLS.
     #[error("cannot create a client from the kubeconfig")]
     Client(#[source] kube_client::Error),
@@ -71,15 +89,36 @@ async fn client(kubeconfig: Kubeconfig, context: Option<String>) -> Result<Clien
     let options = KubeConfigOptions { context, ..KubeConfigOptions::default() };
     let config = Config::from_custom_kubeconfig(kubeconfig, &options).await;
     let config = config.map_err(ClusterConfigError::Incomplete)?;
-    // The conversion runs an `exec` program, and waits for it.
-    let converted = tokio::task::spawn_blocking(|| Client::try_from(config)).await;
-    let client = converted.unwrap_or_else(|error| Err(Error::Service(error.into())));
+    let client = if config.auth_info.exec.is_some() {
+        let converted = timeout(EXEC_TIMEOUT, convert_in_thread(config)).await;
+        converted.map_err(|_| ClusterConfigError::ExecTimeout)?
+    } else {
+        // Reads files.
+        let converted = tokio::task::spawn_blocking(|| Client::try_from(config)).await;
+        converted.unwrap_or_else(|error| Err(Error::Service(error.into())))
+    };
     client.map_err(|error| match error {
         Error::ProxyProtocolDisabled { .. } | Error::ProxyProtocolUnsupported { .. } => {
             ClusterConfigError::Proxy
         }
         error => ClusterConfigError::Client(error),
     })
+}
+
+/// Runs the `exec` program of a configuration, and waits for it. If the future is dropped, the thread and
+/// the program continue. The end of a tokio runtime would wait for a thread of its pool, so this is another
+/// thread.
+async fn convert_in_thread(config: Config) -> Result<Client, Error> {
+    let (sender, converted) = oneshot::channel();
+    let runtime = Handle::current();
+    let convert = move || {
+        let _entered = runtime.enter();
+        // The receiver is gone after a timeout.
+        let _received = sender.send(Client::try_from(config));
+    };
+    let thread = thread::Builder::new().name("kubeconfig exec".to_owned()).spawn(convert);
+    thread.map_err(|error| Error::Service(error.into()))?;
+    converted.await.unwrap_or_else(|error| Err(Error::Service(error.into())))
 }
 
 /// Returns the name of a field that refers to a file or a program of this process.
@@ -109,6 +148,11 @@ fn local_reference(kubeconfig: &Kubeconfig) -> Option<&'static str> {
 ///
 /// The provider does not observe files to which the kubeconfig refers. kube-client itself reads a `tokenFile`
 /// and runs an `exec` program again.
+///
+/// The provider creates the clients of up to 16 contexts at the same time. If the `exec` program of a context
+/// does not end within 30 s, only this context fails. The program is not killed, because kube-client provides
+/// no access to it: it continues, and keeps a thread until it ends, or until this process exits. The provider
+/// tries a failed context again when the context, its cluster or its user changes in the file.
 #[derive(Clone, Debug, Default)]
 pub struct KubeconfigProvider {
     path: Option<PathBuf>,
@@ -140,6 +184,29 @@ impl KubeconfigProvider {
         Ok(tokio::task::spawn_blocking(read).await??)
     }
 
+    /// Reads the file until the future is dropped, or the first read fails.
+    async fn follow(&self, clusters: ClusterEngager) -> Result<(), Failure> {
+        let (known, skipped) = (BTreeMap::new(), BTreeSet::new());
+        let mut contexts = Contexts { clusters, hasher: RandomState::default(), known, skipped };
+        contexts.update(self, &self.read().await?).await;
+        contexts.clusters.initialized();
+        let mut was_readable = true;
+        loop {
+            sleep(READ_INTERVAL).await;
+            match self.read().await {
+                Ok(kubeconfig) => {
+                    contexts.update(self, &kubeconfig).await;
+                    was_readable = true;
+                }
+                Err(error) if was_readable => {
+                    tracing::warn!(%error, "cannot read the kubeconfig; the clusters remain; retrying");
+                    was_readable = false;
+                }
+                Err(_) => {}
+            }
+        }
+    }
+
     /// Returns the contexts to engage, by the names of their clusters.
     fn selected(&self, kubeconfig: &Kubeconfig) -> BTreeMap<String, (String, Option<Context>)> {
         let of_file = kubeconfig.contexts.iter().map(|known| (known.name.clone(), known.context.clone()));
@@ -157,36 +224,16 @@ impl KubeconfigProvider {
 impl ClusterProvider for KubeconfigProvider {
     fn run(
         self: Box<Self>,
-        clusters: ClusterSet,
+        clusters: ClusterEngager,
         stop: CancellationToken,
     ) -> BoxFuture<'static, Result<(), Failure>> {
-        async move {
-            let (known, skipped) = (BTreeMap::new(), BTreeSet::new());
-            let mut contexts = Contexts { clusters, hasher: RandomState::default(), known, skipped };
-            contexts.update(&self, &self.read().await?).await;
-            contexts.clusters.initialized();
-            let mut was_readable = true;
-            while stop.run_until_cancelled(tokio::time::sleep(READ_INTERVAL)).await.is_some() {
-                match self.read().await {
-                    Ok(kubeconfig) => contexts.update(&self, &kubeconfig).await,
-                    Err(error) if was_readable => {
-                        tracing::warn!(%error, "cannot read the kubeconfig; the clusters remain; retrying");
-                        was_readable = false;
-                        continue;
-                    }
-                    Err(_) => continue,
-                }
-                was_readable = true;
-            }
-            Ok(())
-        }
-        .boxed()
+        async move { stop.run_until_cancelled(self.follow(clusters)).await.unwrap_or(Ok(())) }.boxed()
     }
 }
 
 /// The contexts that a provider has reported.
 struct Contexts {
-    clusters: ClusterSet,
+    clusters: ClusterEngager,
     hasher: RandomState,
     /// The hash of the context, the cluster and the user of each name.
     known: BTreeMap<ClusterName, u64>,
@@ -196,7 +243,7 @@ struct Contexts {
 
 impl Contexts {
     async fn update(&mut self, provider: &KubeconfigProvider, kubeconfig: &Kubeconfig) {
-        let mut before = std::mem::take(&mut self.known);
+        let (mut before, mut changed) = (std::mem::take(&mut self.known), Vec::new());
         for (name, (context_name, context)) in provider.selected(kubeconfig) {
             let Ok(name) = ClusterName::new(&name) else {
                 if self.skipped.insert(context_name.clone()) {
@@ -214,12 +261,18 @@ impl Contexts {
                 // A selected context was removed from the file.
                 self.clusters.disengage(&name);
             }
-            match client(kubeconfig.clone(), Some(context_name)).await {
-                Ok(client) => self.clusters.engage(&name, client),
-                Err(error) => self.clusters.reject(&name, Failure::from(error)),
-            }
+            changed.push((name, context_name));
         }
         before.keys().for_each(|name| self.clusters.disengage(name));
+        // A program that hangs delays only its own context.
+        let connect =
+            async |(name, context): (ClusterName, String)| match client(kubeconfig.clone(), Some(context))
+                .await
+            {
+                Ok(client) => self.clusters.engage(&name, client),
+                Err(error) => self.clusters.reject(&name, Failure::from(error)),
+            };
+        stream::iter(changed).for_each_concurrent(MAX_CONCURRENT_CONVERSIONS, connect).await;
     }
 }
 
@@ -229,4 +282,26 @@ fn parts_json(kubeconfig: &Kubeconfig, context: Option<&Context>) -> Option<Stri
     let cluster = kubeconfig.clusters.iter().find(|cluster| cluster.name == context.cluster);
     let user = kubeconfig.auth_infos.iter().find(|user| Some(&user.name) == context.user.as_ref());
     serde_json::to_string(&(context, cluster, user)).ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[tokio::test(start_paused = true)]
+    async fn program_that_hangs_is_reported_after_the_limit() {
+        let exec =
+            json!({"apiVersion": "client.authentication.k8s.io/v1", "command": "sleep", "args": ["20"]});
+        let kubeconfig = json!({
+            "current-context": "a", "contexts": [{"name": "a", "context": {"cluster": "a", "user": "a"}}],
+            "clusters": [{"name": "a", "cluster": {"server": "http://127.0.0.1:1"}}],
+            "users": [{"name": "a", "user": {"exec": exec}}],
+        });
+        let started = tokio::time::Instant::now();
+        let error = client(serde_json::from_value(kubeconfig).unwrap(), None).await.err().unwrap();
+        assert!(matches!(error, ClusterConfigError::ExecTimeout), "{error}");
+        assert_eq!(started.elapsed(), EXEC_TIMEOUT);
+    }
 }

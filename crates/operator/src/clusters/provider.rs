@@ -16,9 +16,9 @@ use crate::Failure;
 ///
 /// ```no_run
 /// # use kube_client::Client;
-/// # use kube_operator::{ClusterName, ClusterSet, Clusters, Failure, Manager};
+/// # use kube_operator::{ClusterName, ClusterEngager, Clusters, Failure, Manager};
 /// # fn example(manager: &mut Manager, east: Client, west: Client) -> Clusters {
-/// manager.clusters(async move |clusters: ClusterSet, _stop| {
+/// manager.clusters(async move |clusters: ClusterEngager, _stop| {
 ///     clusters.engage(&ClusterName::new("east")?, east);
 ///     clusters.engage(&ClusterName::new("west")?, west);
 ///     Ok::<_, Failure>(())
@@ -33,22 +33,22 @@ pub trait ClusterProvider: Send + 'static {
     ///
     /// # Errors
     /// If the future returns an error, the manager stops. Report the problem of a single cluster with
-    /// [`ClusterSet::reject`] instead.
+    /// [`ClusterEngager::reject`] instead.
     fn run(
         self: Box<Self>,
-        clusters: ClusterSet,
+        clusters: ClusterEngager,
         stop: CancellationToken,
     ) -> BoxFuture<'static, Result<(), Failure>>;
 }
 
 impl<F, R> ClusterProvider for F
 where
-    F: FnOnce(ClusterSet, CancellationToken) -> R + Send + 'static,
+    F: FnOnce(ClusterEngager, CancellationToken) -> R + Send + 'static,
     R: Future<Output = Result<(), Failure>> + Send + 'static,
 {
     fn run(
         self: Box<Self>,
-        clusters: ClusterSet,
+        clusters: ClusterEngager,
         stop: CancellationToken,
     ) -> BoxFuture<'static, Result<(), Failure>> {
         self(clusters, stop).boxed()
@@ -61,9 +61,9 @@ where
 /// Only the latest call for a name counts. If a cluster is disengaged and engaged again, the second
 /// engagement starts after the end of the first engagement.
 #[derive(Clone)]
-pub struct ClusterSet(pub(super) Clusters);
+pub struct ClusterEngager(pub(super) Clusters);
 
-impl ClusterSet {
+impl ClusterEngager {
     /// Engages a cluster. If a cluster with this name is engaged, it first leaves. Therefore, do not call
     /// this method again for an unchanged client.
     pub fn engage(&self, name: &ClusterName, client: Client) {
@@ -93,8 +93,8 @@ impl ClusterSet {
     }
 }
 
-impl fmt::Debug for ClusterSet {
+impl fmt::Debug for ClusterEngager {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("ClusterSet").finish_non_exhaustive()
+        f.debug_struct("ClusterEngager").finish_non_exhaustive()
     }
 }

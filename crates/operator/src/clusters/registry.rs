@@ -39,7 +39,7 @@ pub(super) trait Member: Send + Sync {
     }
 
     /// Observes that a cluster has left. All members are purged.
-    fn left(&self, _: &Cluster) {}
+    fn disengaged(&self, _: &Cluster) {}
 }
 
 /// Contains the clusters of a program. [`Manager::clusters`](crate::Manager::clusters) creates it. Clones
@@ -144,7 +144,7 @@ impl Clusters {
     }
 
     /// Returns the engaged clusters, sorted by name.
-    pub fn all(&self) -> Vec<Cluster> {
+    pub fn list(&self) -> Vec<Cluster> {
         self.0.entries.lock().by_name.values().filter_map(Entry::engaged).cloned().collect()
     }
 
@@ -198,7 +198,8 @@ impl Clusters {
     }
 
     /// Calls a function for each cluster before its informers start, for example to add handlers to informers
-    /// of its factory. The function must not block.
+    /// of its factory. For a cluster that is already engaged, this method calls the function immediately,
+    /// after the start of its informers. The function must not block.
     pub fn on_engage(&self, engaged: impl Fn(&Cluster) + Send + Sync + 'static) {
         self.add_member(&(Arc::new(OnEngage(engaged)) as _));
     }
@@ -222,7 +223,7 @@ impl Clusters {
 
     fn attach(&self, member: &dyn Member, cluster: &Cluster) {
         if let Err(error) = member.attach(cluster)
-            && !cluster.has_left()
+            && !cluster.is_disengaged()
         {
             tracing::error!(cluster = %cluster.name(), %error, "cannot create an informer of a cluster");
             self.set_problem(cluster.name(), &error);
@@ -283,7 +284,7 @@ impl Clusters {
 
     fn publish_engaged(&self) {
         if let Some(shards) = &self.0.shards {
-            shards.publish(|| self.all());
+            shards.publish(|| self.list());
         }
     }
 
@@ -388,7 +389,7 @@ impl Clusters {
 
 impl fmt::Debug for Clusters {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_list().entries(self.all().iter().map(Cluster::name)).finish()
+        f.debug_list().entries(self.list().iter().map(Cluster::name)).finish()
     }
 }
 
@@ -410,7 +411,7 @@ impl Entries {
 
 impl Entry {
     fn engaged(&self) -> Option<&Cluster> {
-        self.actual.as_ref().map(|(_, cluster)| cluster).filter(|cluster| !cluster.has_left())
+        self.actual.as_ref().map(|(_, cluster)| cluster).filter(|cluster| !cluster.is_disengaged())
     }
 }
 
@@ -426,7 +427,7 @@ impl<F: Fn(&Cluster) + Send + Sync> Member for OnEngage<F> {
 struct OnDisengage<F>(F);
 
 impl<F: Fn(&Cluster) + Send + Sync> Member for OnDisengage<F> {
-    fn left(&self, cluster: &Cluster) {
+    fn disengaged(&self, cluster: &Cluster) {
         (self.0)(cluster);
     }
 }

@@ -13,7 +13,7 @@ use tokio_util::sync::CancellationToken;
 use super::{
     cluster::Cluster,
     name::ClusterName,
-    provider::{ClusterProvider, ClusterSet},
+    provider::{ClusterEngager, ClusterProvider},
     registry::{Clusters, Step},
     status::{ClusterState, ClusterStatus},
 };
@@ -30,7 +30,7 @@ impl Clusters {
         stop: CancellationToken,
     ) -> Result<(), Failure> {
         let (mut tasks, mut slots) = (JoinSet::new(), SlotSet::default());
-        let mut provider = provider.run(ClusterSet(self.clone()), stop.child_token()).fuse();
+        let mut provider = provider.run(ClusterEngager(self.clone()), stop.child_token()).fuse();
         loop {
             tokio::select! {
                 biased;
@@ -121,7 +121,7 @@ async fn disengage(clusters: &Clusters, cluster: &Cluster) {
     let members = clusters.members();
     join_all(members.iter().map(|member| member.detach(cluster))).await;
     join_all(members.iter().map(|member| member.purge(cluster))).await;
-    members.iter().for_each(|member| member.left(cluster));
+    members.iter().for_each(|member| member.disengaged(cluster));
     cluster.stop_recorders().await;
 }
 

@@ -12,7 +12,7 @@ use tokio_util::sync::CancellationToken;
 use super::{
     kubeconfig::{ClusterConfigError, untrusted_client},
     name::ClusterName,
-    provider::{ClusterProvider, ClusterSet},
+    provider::{ClusterEngager, ClusterProvider},
 };
 use crate::Failure;
 
@@ -72,7 +72,7 @@ impl std::fmt::Debug for SecretProvider {
 impl ClusterProvider for SecretProvider {
     fn run(
         self: Box<Self>,
-        clusters: ClusterSet,
+        clusters: ClusterEngager,
         stop: CancellationToken,
     ) -> BoxFuture<'static, Result<(), Failure>> {
         let Self { secrets, data_key } = *self;
@@ -115,7 +115,7 @@ impl ClusterProvider for SecretProvider {
 
 /// The Secrets that a provider has reported.
 struct Secrets {
-    clusters: ClusterSet,
+    clusters: ClusterEngager,
     data_key: String,
     has_one_namespace: bool,
     hasher: RandomState,

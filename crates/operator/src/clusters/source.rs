@@ -160,4 +160,5 @@ async fn purge<Q: RequestKey>(keys: KeyQueue<Q>, cluster: ClusterName) {
         key.is_some_and(|key| key.cluster == cluster)
     };
     keys.remove_where(is_gone).await;
+    keys.remove_cluster(cluster.as_str());
 }

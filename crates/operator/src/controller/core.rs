@@ -11,7 +11,7 @@ use tokio_util::sync::CancellationToken;
 use super::{
     ControllerError,
     handle::{ControllerHandle, HandleReceiver},
-    keys::{KeyFilter, KeyQueue, RequestKey},
+    keys::{ClusterOf, KeyFilter, KeyQueue, RequestKey},
     reason::Reason,
     run::{Inbox, run},
     source::{QueueKeys, StreamSource},
@@ -55,6 +55,7 @@ pub(crate) struct ControllerCore<Q: RequestKey> {
     pub(crate) options: ControllerOptions,
     pub(crate) limiter: Box<dyn RateLimiter<Q>>,
     pub(crate) filter: Option<KeyFilter<Q>>,
+    pub(crate) cluster_of: Option<ClusterOf<Q>>,
     pub(crate) handle: ControllerHandle<Q>,
     handles: HandleReceiver<Q>,
 }
@@ -74,6 +75,7 @@ impl<Q: RequestKey> ControllerCore<Q> {
             options,
             limiter: Box::new(ItemExponentialFailureRateLimiter::new(MIN_RETRY_DELAY, MAX_RETRY_DELAY)),
             filter: None,
+            cluster_of: None,
             handle,
             handles,
         }
@@ -105,7 +107,7 @@ impl<Q: RequestKey> ControllerCore<Q> {
         allowed: SlotSources,
         metrics: &Metrics,
     ) -> PreparedController {
-        let Self { sources, options, limiter, filter, handles, handle: _ } = self;
+        let Self { sources, options, limiter, filter, cluster_of, handles, handle: _ } = self;
         let of_clusters =
             |source: &dyn QueueKeys<Q>| matches!(source.informers(), SourceInformers::Clusters(_));
         let mut others = sources.iter().filter(|source| match allowed {
@@ -115,7 +117,7 @@ impl<Q: RequestKey> ControllerCore<Q> {
             SlotSources::All => of_clusters(&***source),
         });
         let incomplete_informer = others.find_map(|source| source.sharded_informer());
-        let (state, keys) = ControllerState::new(options, limiter, filter, metrics);
+        let (state, keys) = ControllerState::new(options, limiter, filter, cluster_of, metrics);
         let parts = Parts { state: Arc::clone(&state), keys, name, work, sources, handles };
         PreparedController { state, incomplete_informer, parts: Box::new(parts) }
     }

@@ -159,7 +159,7 @@ impl<Q: RequestKey> ControllerHandle<Q> {
     /// controller has stopped. At the start, a controller reconciles all objects of its sources.
     pub fn reconcile(&self, key: Q) {
         let Some(keys) = self.keys.lock().clone() else { return };
-        let reason = Reason { source: HANDLE.into(), object: None, change: Change::Requested };
+        let reason = Reason { source: HANDLE.into(), group: None, object: None, change: Change::Requested };
         keys.add(key, reason, Duration::ZERO, Priority::NORMAL);
     }
 

@@ -10,7 +10,7 @@ use foldhash::quality::RandomState;
 use tokio::time::Instant;
 
 use super::reason::{Reasons, Waits};
-use crate::observe::{calls::ApiCalls, changes::ObjectChange};
+use crate::observe::{calls::ApiCalls, changes::ObjectChanges};
 
 /// The number of keys whose last reconcile is remembered: this many successes, and this many
 /// failures.
@@ -27,10 +27,21 @@ pub(crate) struct LastRun {
     pub(crate) took: Duration,
     pub(crate) waits: Waits,
     pub(crate) calls: ApiCalls,
-    /// The latest change of the object of each reason, if the manager logs changes.
-    pub(crate) changes: Vec<Option<ObjectChange>>,
+    /// The time of `took` during which at least one call was running.
+    pub(crate) in_calls: Duration,
+    pub(crate) changes: RunChanges,
     /// The error message; `None` after a success.
     pub(crate) failure: Option<String>,
+}
+
+/// The changes that caused a reconcile, if the manager logs changes.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct RunChanges {
+    /// The changes of the object of each reason. `None` if they are unknown, or belong to an earlier reason.
+    #[cfg_attr(not(feature = "http"), expect(dead_code, reason = "only pages read this"))]
+    pub(crate) by_reason: Vec<Option<ObjectChanges>>,
+    /// The position in the log when the reconcile started.
+    pub(crate) position: u64,
 }
 
 /// Remembers the last reconcile of recently reconciled keys, each with a sequence number.
@@ -105,7 +116,8 @@ mod tests {
             took,
             waits: Waits::default(),
             calls: ApiCalls::default(),
-            changes: Vec::new(),
+            in_calls: Duration::ZERO,
+            changes: RunChanges::default(),
             failure: failure.map(str::to_owned),
         }
     }

@@ -144,10 +144,16 @@ impl<T: Cached> Informers<T> {
         }
     }
 
-    /// Returns the kind of the objects, or the name that the user assigned to the informer.
-    pub(crate) fn kind_name(&self) -> String {
+    /// Returns the kind and the API group of the objects, or the name that the user assigned to the informer.
+    pub(crate) fn kind_and_group(&self) -> (String, Option<String>) {
         let name = self.current().first().map_or_else(String::new, |informer| informer.name().to_owned());
-        name.split_once(" /").map_or_else(|| name.clone(), |(kind, _)| kind.to_owned())
+        // The default name is the kind and the URL path: `/apis/GROUP/VERSION/...` or `/api/VERSION/...`.
+        let Some((kind, path)) = name.split_once(" /") else { return (name, None) };
+        let group = match path.strip_prefix("apis/") {
+            Some(path) => path.split('/').next(),
+            None => path.starts_with("api/").then_some(""),
+        };
+        (kind.to_owned(), group.map(str::to_owned))
     }
 
     /// Adds the informers to the factory.

@@ -1,6 +1,6 @@
 //! `KeyQueue`: the queued keys of a controller, their reasons, and their last reconciles.
 
-use std::{fmt, hash::Hash, sync::Arc, time::Duration};
+use std::{collections::BTreeMap, fmt, hash::Hash, sync::Arc, time::Duration};
 
 use kube_workqueue::{Priority, QueueStatus, WorkQueue};
 use parking_lot::Mutex;
@@ -19,6 +19,17 @@ pub trait RequestKey: Clone + Eq + Hash + fmt::Display + Send + Sync + 'static {
 
 impl<Q: Clone + Eq + Hash + fmt::Display + Send + Sync + 'static> RequestKey for Q {}
 
+/// Returns the name of the cluster of a key.
+pub(crate) type ClusterOf<Q> = fn(&Q) -> &str;
+
+/// Counts the reconciles of the objects of one cluster.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct ClusterRuns {
+    pub(crate) succeeded: u64,
+    pub(crate) failed: u64,
+    pub(crate) took: Duration,
+}
+
 /// Decides whether a key is queued for a reason.
 pub(crate) type KeyFilter<Q> = Arc<dyn Fn(&Q, &Reason) -> bool + Send + Sync>;
 
@@ -33,11 +44,22 @@ pub(crate) struct KeyQueue<Q: RequestKey> {
     /// The delay of each key of a source.
     debounce: Duration,
     filter: Option<KeyFilter<Q>>,
+    /// `None` for a controller of one cluster.
+    cluster_of: Option<ClusterOf<Q>>,
+    /// The number of engaged clusters bounds its size.
+    by_cluster: Arc<Mutex<BTreeMap<String, ClusterRuns>>>,
 }
 
 impl<Q: RequestKey> KeyQueue<Q> {
-    pub(crate) fn new(queue: WorkQueue<Q>, debounce: Duration, filter: Option<KeyFilter<Q>>) -> Self {
+    pub(crate) fn new(
+        queue: WorkQueue<Q>,
+        debounce: Duration,
+        filter: Option<KeyFilter<Q>>,
+        cluster_of: Option<ClusterOf<Q>>,
+    ) -> Self {
         Self {
+            cluster_of,
+            by_cluster: Arc::default(),
             queue,
             reasons: Arc::default(),
             history: Arc::default(),
@@ -67,7 +89,25 @@ impl<Q: RequestKey> KeyQueue<Q> {
     }
 
     pub(crate) fn record_run(&self, key: &Q, run: LastRun) {
+        if let Some(cluster_of) = self.cluster_of {
+            let mut by_cluster = self.by_cluster.lock();
+            let runs = by_cluster.entry(cluster_of(key).to_owned()).or_default();
+            let count = if run.failure.is_some() { &mut runs.failed } else { &mut runs.succeeded };
+            *count += 1;
+            runs.took += run.took;
+        }
         self.history.lock().add(key, run);
+    }
+
+    /// Removes the counts of a cluster that has left.
+    pub(crate) fn remove_cluster(&self, cluster: &str) {
+        self.by_cluster.lock().remove(cluster);
+    }
+
+    /// Returns the position in the change log when the last reconcile of the key started. Zero if the
+    /// reconcile is not remembered.
+    pub(crate) fn last_position(&self, key: &Q) -> u64 {
+        self.history.lock().last_run(key).map_or(0, |run| run.changes.position)
     }
 
     /// Removes the selected keys, with their reasons and last reconciles. Waits until their running
@@ -123,6 +163,12 @@ pub(crate) trait KeyView: Send + Sync {
     /// Returns the status of the key with this text, or `None` if the key is neither queued nor
     /// remembered.
     fn key_status(&self, key: &str) -> Option<KeyStatus>;
+    /// Returns the counts of each cluster. Empty for a controller of one cluster.
+    #[cfg_attr(
+        all(feature = "http", not(feature = "metrics")),
+        expect(dead_code, reason = "only metrics read this")
+    )]
+    fn by_cluster(&self) -> Vec<(String, ClusterRuns)>;
 }
 
 impl<Q: RequestKey> KeyView for KeyQueue<Q> {
@@ -159,6 +205,10 @@ impl<Q: RequestKey> KeyView for KeyQueue<Q> {
             last: self.history.lock().last_run(&key).cloned(),
         })
     }
+
+    fn by_cluster(&self) -> Vec<(String, ClusterRuns)> {
+        self.by_cluster.lock().iter().map(|(cluster, runs)| (cluster.clone(), *runs)).collect()
+    }
 }
 
 #[cfg(test)]
@@ -170,8 +220,8 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn removed_keys_have_no_reasons_runs_and_failures() {
-        let keys = KeyQueue::new(WorkQueue::new(), Duration::ZERO, None);
-        let reason = Reason { source: "a test".into(), object: None, change: Change::Requested };
+        let keys = KeyQueue::new(WorkQueue::new(), Duration::ZERO, None, None);
+        let reason = Reason { source: "a test".into(), group: None, object: None, change: Change::Requested };
         for (key, failure) in [("a/1", None), ("a/2", Some("no".to_owned())), ("b/1", None)] {
             keys.add(key.to_owned(), reason.clone(), Duration::ZERO, Priority::NORMAL);
             let run = LastRun {
@@ -181,7 +231,8 @@ mod tests {
                 took: Duration::ZERO,
                 waits: Default::default(),
                 calls: Default::default(),
-                changes: Vec::new(),
+                in_calls: Duration::ZERO,
+                changes: Default::default(),
                 failure,
             };
             keys.record_run(&key.to_owned(), run);

@@ -20,6 +20,9 @@ const MAX_REASONS_PER_KEY: usize = 8;
 pub struct Reason {
     /// The name of the source: the reconciled type, an owned type, a watched type, or a stream.
     pub source: Arc<str>,
+    /// The API group of this type. Empty for the core group. `None` if the source is a stream, or if its
+    /// informer has a name from the user.
+    pub group: Option<Arc<str>>,
     /// The object that changed, if it is not the reconciled object.
     pub object: Option<ObjectKey>,
     /// The change.
@@ -203,7 +206,12 @@ mod tests {
 
     fn reason(object: &str) -> Reason {
         let object = object.parse().ok();
-        Reason { source: "owned Deployment".into(), object, change: Change::Updated }
+        Reason {
+            source: "owned Deployment".into(),
+            group: Some("apps".into()),
+            object,
+            change: Change::Updated,
+        }
     }
 
     #[test]

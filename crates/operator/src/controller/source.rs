@@ -96,6 +96,8 @@ pub(crate) struct SourceShutdown(pub(crate) BoxFuture<'static, ()>);
 /// Maps the events of informers to keys.
 pub(crate) struct EventSource<T: Cached, F> {
     pub(crate) name: Arc<str>,
+    /// The API group of the objects, if it is known.
+    pub(crate) group: Option<Arc<str>>,
     pub(crate) informers: Informers<T>,
     pub(crate) filter: Predicate<T>,
     pub(crate) keys: F,
@@ -106,8 +108,8 @@ pub(crate) struct EventSource<T: Cached, F> {
 impl<T: Cached, F> EventSource<T, F> {
     /// Creates a source of another type than the reconciled type.
     pub(crate) fn new(informers: Informers<T>, filter: Predicate<T>, keys: F) -> Self {
-        let name = informers.kind_name().into();
-        Self { name, informers, filter, keys, is_primary: false }
+        let (name, group) = informers.kind_and_group();
+        Self { name: name.into(), group: group.map(Into::into), informers, filter, keys, is_primary: false }
     }
 
     /// Returns a handler that queues keys until `stop` is cancelled.
@@ -121,13 +123,14 @@ impl<T: Cached, F> EventSource<T, F> {
     {
         let source = Arc::new(self);
         handler_fn(move |event: &Event<T>| {
-            let Self { name, filter, keys, is_primary, .. } = &*source;
+            let Self { name, group, filter, keys, is_primary, .. } = &*source;
             let add_keys = || {
                 if stop.is_cancelled() || !filter.passes(event) {
                     return;
                 }
                 let object = (!is_primary).then(|| event.key().clone());
-                let reason = Reason { source: Arc::clone(name), object, change: Change::from_event(event) };
+                let (source, change) = (Arc::clone(name), Change::from_event(event));
+                let reason = Reason { source, group: group.clone(), object, change };
                 keys(event, &RequestQueue { queue: &queue, reason });
             };
             if catch_unwind(AssertUnwindSafe(add_keys)).is_err() {
@@ -219,7 +222,7 @@ impl<Q: RequestKey, S: Stream<Item = Q> + Send + 'static> QueueKeys<Q> for Strea
         let source = Arc::clone(&name);
         let sender = queue.clone();
         let forward = async move {
-            let reason = Reason { source, object: None, change: Change::Requested };
+            let reason = Reason { source, group: None, object: None, change: Change::Requested };
             let mut keys = pin!(keys.take_until(stop.cancelled_owned()));
             while let Some(key) = keys.next().await {
                 sender.add(key, reason.clone(), Duration::ZERO, priority);

@@ -1,7 +1,7 @@
 //! `ControllerState`: the present and past work of a controller, for the manager, metrics and debug
 //! pages.
 
-use std::{fmt::Display, sync::Arc, time::Duration};
+use std::{collections::BTreeSet, fmt::Display, sync::Arc, time::Duration};
 
 use kube_workqueue::{RateLimiter, WorkQueue};
 use parking_lot::{Mutex, RwLock};
@@ -10,11 +10,12 @@ use tokio_util::task::TaskTracker;
 
 use super::{
     ControllerError, ControllerOptions,
-    keys::{KeyFilter, KeyQueue, KeyView, RequestKey},
+    history::RunChanges,
+    keys::{ClusterOf, KeyFilter, KeyQueue, KeyView, RequestKey},
     reason::{Reason, Reasons},
 };
 use crate::observe::{
-    changes::{ChangeLog, ObjectChange},
+    changes::ChangeLog,
     metrics::{ControllerMetrics, Metrics},
 };
 
@@ -40,11 +41,12 @@ impl ControllerState {
         options: ControllerOptions,
         limiter: impl RateLimiter<Q>,
         filter: Option<KeyFilter<Q>>,
+        cluster_of: Option<ClusterOf<Q>>,
         metrics: &Metrics,
     ) -> (Arc<Self>, KeyQueue<Q>) {
         let (metrics, changes) = (metrics.for_controller(&options.name), metrics.changes.clone());
         let queue = WorkQueue::with_observer(limiter, metrics.clone());
-        let keys = KeyQueue::new(queue, options.debounce, filter);
+        let keys = KeyQueue::new(queue, options.debounce, filter, cluster_of);
         let state = Self {
             options,
             keys: Box::new(keys.clone()),
@@ -57,15 +59,20 @@ impl ControllerState {
         (Arc::new(state), keys)
     }
 
-    /// Returns the latest change of the object of each reason. Empty if the manager logs no changes.
-    pub(crate) fn changes_of(&self, key: &impl Display, reasons: &Reasons) -> Vec<Option<ObjectChange>> {
-        let Some(log) = &self.changes else { return Vec::new() };
-        let change = |reason: &Reason| {
+    /// Returns the changes of the objects of the reasons since a position in the log. If the manager logs no
+    /// changes, the result is empty.
+    pub(crate) fn changes_of(&self, key: &impl Display, reasons: &Reasons, position: u64) -> RunChanges {
+        let Some(log) = &self.changes else { return RunChanges::default() };
+        let now = log.position();
+        let mut seen = BTreeSet::new();
+        let changes = |reason: &Reason| {
+            let group = reason.group.as_deref()?;
             let kind = reason.source.strip_prefix("owned ").unwrap_or(&reason.source);
             let key = reason.object.as_ref().map_or_else(|| key.to_string(), ToString::to_string);
-            log.latest(kind, &key)
+            let changes = log.since(position, group, kind, &key);
+            changes.filter(|_| seen.insert((group.to_owned(), kind.to_owned(), key)))
         };
-        reasons.first.iter().map(change).collect()
+        RunChanges { by_reason: reasons.first.iter().map(changes).collect(), position: now }
     }
 
     /// Records that a reconcile is dropped now, or panicked.

@@ -93,7 +93,7 @@ mod tests {
             debounce: Duration::ZERO,
         };
         let limiter = kube_workqueue::default_rate_limiter();
-        let (controller, keys) = ControllerState::new(options, limiter, None, &Metrics::default());
+        let (controller, keys) = ControllerState::new(options, limiter, None, None, &Metrics::default());
         assert!(timeout(5 * minute, next_stuck_reconcile(&controller)).await.is_err(), "nothing runs");
 
         keys.queue.add("shop/web".to_owned());

@@ -14,7 +14,7 @@ use tracing::{Instrument, Span};
 
 use super::{
     action::{Action, Failure},
-    history::LastRun,
+    history::{LastRun, RunChanges},
     keys::{KeyQueue, RequestKey},
     reason::{Change, Reason, Reasons, Waits},
     reconcile::KeyRequest,
@@ -149,7 +149,9 @@ impl<Q: RequestKey, W: Work<Q>> Worker<Q, W> {
             took: Duration::ZERO,
             waits: Waits::default(),
             calls: ApiCalls::default(),
-            changes: Vec::new(),
+            in_calls: Duration::ZERO,
+            // The changes stay pending for the retry, like the reasons.
+            changes: RunChanges { position: self.keys.last_position(&item), ..RunChanges::default() },
             failure: outcome.failure(),
         };
         self.keys.record_run(&item, run);
@@ -158,18 +160,18 @@ impl<Q: RequestKey, W: Work<Q>> Worker<Q, W> {
 
     async fn run(&self, item: Item<Q>) {
         let (reasons, waits) = self.keys.reasons.lock().take(&item);
-        let changes = self.state.changes_of(&*item, &reasons);
+        let changes = self.state.changes_of(&*item, &reasons, self.keys.last_position(&item));
         let request = KeyRequest { key: item.clone(), reasons, failures: item.num_requeues() };
         let span = self.span(&item, &request.reasons);
         let (reasons, failures) = (request.reasons.clone(), request.failures);
         let (started, calls) = (Instant::now(), ApiCalls::default());
         let (outcome, exists) = calls.scope(self.reconcile(request)).instrument(span.clone()).await;
         let ended = Instant::now();
-        let took = ended - started;
+        let (took, in_calls) = (ended - started, calls.busy());
         let _entered = span.enter();
         self.state.metrics.record_duration(took);
         let failure = outcome.failure();
-        let run = LastRun { reasons, failures, ended, took, waits, calls, changes, failure };
+        let run = LastRun { reasons, failures, ended, took, waits, calls, in_calls, changes, failure };
         self.keys.record_run(&item, run);
         self.finish(item, outcome, exists);
     }
@@ -274,7 +276,7 @@ impl<Q: RequestKey, W: Work<Q>> Worker<Q, W> {
     }
 
     fn add_reason(&self, key: &Q, change: Change) {
-        let reason = Reason { source: Arc::clone(&self.name), object: None, change };
+        let reason = Reason { source: Arc::clone(&self.name), group: None, object: None, change };
         self.keys.reasons.lock().add(key.clone(), reason);
     }
 }

@@ -5,7 +5,7 @@ use kube_informer::{CacheSyncError, ObjectKey};
 use super::task_group::TaskFailure;
 #[cfg(feature = "tls")]
 use crate::observe::certificate::CertificateError;
-use crate::{ElectionError, Failure, MissingRule, election::ElectionView};
+use crate::{ElectionError, Failure, RbacPermission, election::ElectionView};
 
 /// Reports that a manager could not start, stopped because a part failed, or did not stop in time.
 #[derive(Debug, thiserror::Error)]
@@ -91,7 +91,7 @@ pub enum ManagerError {
         /// The informers that are not synced, with their last errors.
         error: CacheSyncError,
         /// RBAC rules that the account lacks, according to the server.
-        missing: Vec<MissingRule>,
+        missing: Vec<RbacPermission>,
     },
     /// The lease expired, and another process may be the leader now. This process must exit, because
     /// work that it started as the leader may still be running, for example in a spawned task.
@@ -140,7 +140,7 @@ fn caused_by(cause: Option<&ManagerError>) -> String {
     cause.map(|cause| format!("; cause of the shutdown: {cause}")).unwrap_or_default()
 }
 
-fn hint(missing: &[MissingRule]) -> String {
+fn hint(missing: &[RbacPermission]) -> String {
     missing.iter().map(|rule| format!("; this account {rule}")).collect()
 }
 

@@ -32,8 +32,8 @@ pub struct ManagerOptions {
     /// field manager wrote last. The default is `false`.
     ///
     /// The informers of [`Manager::new`](crate::Manager::new) then parse each received object twice. The
-    /// manager stores up to 64 hashes of fields for each of up to 4,096 objects, at most about 16 MB, and no
-    /// values.
+    /// manager stores no values, and at most 4,096 objects. Each object has up to 64 hashes of fields, 16
+    /// field managers and 4 changes. They need at most about 16 KB if names have usual lengths.
     pub explain_changes: bool,
     /// The election that decides which process is the leader. The default is `None`: every process acts
     /// as the leader.

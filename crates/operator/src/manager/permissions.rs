@@ -22,7 +22,7 @@ const MAX_CONCURRENT_REVIEWS: usize = 8;
 /// Represents an RBAC permission: one verb on one resource.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 #[non_exhaustive]
-pub struct MissingRule {
+pub struct RbacPermission {
     /// The API group; empty for the core group.
     pub group: String,
     /// The resource in the plural, or a subresource such as `pods/status`.
@@ -35,7 +35,7 @@ pub struct MissingRule {
     pub name: Option<String>,
 }
 
-impl MissingRule {
+impl RbacPermission {
     /// Returns the permission as text, for example `list pods of API group "" in namespace shop`.
     fn permission(&self) -> String {
         let Self { group, resource, verb, namespace, name } = self;
@@ -48,7 +48,7 @@ impl MissingRule {
     }
 }
 
-impl fmt::Display for MissingRule {
+impl fmt::Display for RbacPermission {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let role = if self.namespace.is_some() { "Role" } else { "ClusterRole" };
         write!(f, "is not allowed to {}; add this rule to a {role}", self.permission())
@@ -59,7 +59,7 @@ impl fmt::Display for MissingRule {
 /// cluster.
 pub(crate) fn rules_of_informers<'a>(
     informers: impl IntoIterator<Item = &'a InformerStatus>,
-) -> BTreeSet<MissingRule> {
+) -> BTreeSet<RbacPermission> {
     let own = informers.into_iter().filter(|informer| !informer.adopted);
     own.flat_map(|informer| rules_of_path(&informer.path, selected_name(&informer.name), &["list", "watch"]))
         .collect()
@@ -70,10 +70,10 @@ pub(crate) fn rules_of_path(
     path: &str,
     name: Option<&str>,
     verbs: &'static [&'static str],
-) -> impl Iterator<Item = MissingRule> {
-    let rule = parse_path(path).map(|rule| MissingRule { name: name.map(str::to_owned), ..rule });
+) -> impl Iterator<Item = RbacPermission> {
+    let rule = parse_path(path).map(|rule| RbacPermission { name: name.map(str::to_owned), ..rule });
     rule.into_iter().flat_map(|rule| {
-        verbs.iter().map(move |verb| MissingRule { verb: (*verb).to_owned(), ..rule.clone() })
+        verbs.iter().map(move |verb| RbacPermission { verb: (*verb).to_owned(), ..rule.clone() })
     })
 }
 
@@ -88,24 +88,24 @@ fn selected_name(informer: &str) -> Option<&str> {
 /// Returns a rule for each namespace in which informers have the resource of `rule`. Without such informers,
 /// uses all informers.
 pub(crate) fn in_namespaces_of(
-    informers: &BTreeSet<MissingRule>,
-    rule: &MissingRule,
-) -> BTreeSet<MissingRule> {
+    informers: &BTreeSet<RbacPermission>,
+    rule: &RbacPermission,
+) -> BTreeSet<RbacPermission> {
     let parent = rule.resource.split('/').next();
-    let is_same = |other: &&MissingRule| other.group == rule.group && Some(&*other.resource) == parent;
+    let is_same = |other: &&RbacPermission| other.group == rule.group && Some(&*other.resource) == parent;
     let mut informers: Vec<_> = informers.iter().collect();
     if informers.iter().any(is_same) {
         informers.retain(is_same);
     }
     let everywhere = informers.is_empty().then_some(&None);
     let namespaces = informers.iter().map(|informer| &informer.namespace).chain(everywhere);
-    namespaces.map(|namespace| MissingRule { namespace: namespace.clone(), ..rule.clone() }).collect()
+    namespaces.map(|namespace| RbacPermission { namespace: namespace.clone(), ..rule.clone() }).collect()
 }
 
 /// Returns the rules that an election needs. The rule for `create` has no name, because RBAC does not
 /// know the name of a new object.
-pub(crate) fn rules_of_election(namespace: &str, name: &str) -> BTreeSet<MissingRule> {
-    let rule = |(verb, name): (&str, Option<&str>)| MissingRule {
+pub(crate) fn rules_of_election(namespace: &str, name: &str) -> BTreeSet<RbacPermission> {
+    let rule = |(verb, name): (&str, Option<&str>)| RbacPermission {
         group: "coordination.k8s.io".to_owned(),
         resource: "leases".to_owned(),
         verb: verb.to_owned(),
@@ -116,21 +116,21 @@ pub(crate) fn rules_of_election(namespace: &str, name: &str) -> BTreeSet<Missing
 }
 
 /// Returns the rules with which an election watches the Lease. Without them, it reads the Lease.
-pub(crate) fn rules_of_lease_watch(namespace: &str, name: &str) -> impl Iterator<Item = MissingRule> {
+pub(crate) fn rules_of_lease_watch(namespace: &str, name: &str) -> impl Iterator<Item = RbacPermission> {
     let name = Some(name.to_owned());
     rules_of_verbs(&["list", "watch"], "coordination.k8s.io", "leases", Some(namespace))
-        .map(move |rule| MissingRule { name: name.clone(), ..rule })
+        .map(move |rule| RbacPermission { name: name.clone(), ..rule })
 }
 
 /// Returns the rules that a shard group needs. The names of the Leases are random.
-pub(crate) fn rules_of_shards(namespace: &str) -> impl Iterator<Item = MissingRule> {
+pub(crate) fn rules_of_shards(namespace: &str) -> impl Iterator<Item = RbacPermission> {
     let verbs = &["get", "list", "watch", "create", "patch", "delete"];
     rules_of_verbs(verbs, "coordination.k8s.io", "leases", Some(namespace))
 }
 
 /// Returns the rules that the authorization of requests for the pages needs.
 #[cfg(feature = "tls")]
-pub(crate) fn rules_of_authorization() -> impl Iterator<Item = MissingRule> {
+pub(crate) fn rules_of_authorization() -> impl Iterator<Item = RbacPermission> {
     [("authentication.k8s.io", "tokenreviews"), ("authorization.k8s.io", "subjectaccessreviews")]
         .into_iter()
         .flat_map(|(group, resource)| rules_of_verbs(&["create"], group, resource, None))
@@ -142,8 +142,8 @@ pub(crate) fn rules_of_verbs<'a>(
     group: &'a str,
     resource: &'a str,
     namespace: Option<&'a str>,
-) -> impl Iterator<Item = MissingRule> + 'a {
-    verbs.iter().map(move |verb| MissingRule {
+) -> impl Iterator<Item = RbacPermission> + 'a {
+    verbs.iter().map(move |verb| RbacPermission {
         group: group.to_owned(),
         resource: resource.to_owned(),
         verb: (*verb).to_owned(),
@@ -154,7 +154,7 @@ pub(crate) fn rules_of_verbs<'a>(
 
 /// Parses a path such as `/apis/apps/v1/namespaces/shop/deployments`. Returns a rule without a verb, or
 /// `None` for a path that is not of the Kubernetes API.
-fn parse_path(path: &str) -> Option<MissingRule> {
+fn parse_path(path: &str) -> Option<RbacPermission> {
     let parts: Vec<&str> = path.split('/').filter(|part| !part.is_empty()).collect();
     let (group, rest) = match parts.as_slice() {
         ["api", _, rest @ ..] => ("", rest),
@@ -166,7 +166,7 @@ fn parse_path(path: &str) -> Option<MissingRule> {
         [resource] => (None, resource),
         _ => return None,
     };
-    Some(MissingRule {
+    Some(RbacPermission {
         group: group.to_owned(),
         resource: (*resource).to_owned(),
         verb: String::new(),
@@ -177,7 +177,10 @@ fn parse_path(path: &str) -> Option<MissingRule> {
 
 /// Returns the rules that the server denies. If a review fails, the rule counts as allowed. A missing
 /// rule then causes an error of the actual request.
-pub(crate) async fn missing_rules(client: &Client, required: BTreeSet<MissingRule>) -> Vec<MissingRule> {
+pub(crate) async fn missing_rules(
+    client: &Client,
+    required: BTreeSet<RbacPermission>,
+) -> Vec<RbacPermission> {
     let reviews = stream::iter(required).map(|rule| async {
         let is_missing = is_missing(client, &rule).await.unwrap_or_else(|error| {
             let error = redact(&error);
@@ -186,13 +189,13 @@ pub(crate) async fn missing_rules(client: &Client, required: BTreeSet<MissingRul
         });
         is_missing.then_some(rule)
     });
-    let mut missing: Vec<MissingRule> =
+    let mut missing: Vec<RbacPermission> =
         reviews.buffer_unordered(MAX_CONCURRENT_REVIEWS).filter_map(|rule| async { rule }).collect().await;
     missing.sort_unstable();
     missing
 }
 
-fn attributes(rule: &MissingRule) -> ResourceAttributes {
+fn attributes(rule: &RbacPermission) -> ResourceAttributes {
     let (resource, subresource) = match rule.resource.split_once('/') {
         Some((resource, subresource)) => (resource, Some(subresource)),
         None => (rule.resource.as_str(), None),
@@ -208,7 +211,7 @@ fn attributes(rule: &MissingRule) -> ResourceAttributes {
     }
 }
 
-async fn is_missing(client: &Client, rule: &MissingRule) -> kube_client::Result<bool> {
+async fn is_missing(client: &Client, rule: &RbacPermission) -> kube_client::Result<bool> {
     let review = SelfSubjectAccessReview {
         spec: SelfSubjectAccessReviewSpec {
             resource_attributes: Some(attributes(rule)),
@@ -276,7 +279,7 @@ mod tests {
         let informers = |paths: &[&str]| -> BTreeSet<_> {
             paths.iter().flat_map(|path| rules_of_path(path, None, &["list", "watch"])).collect()
         };
-        let namespaces = |informers: &BTreeSet<MissingRule>, resource| {
+        let namespaces = |informers: &BTreeSet<RbacPermission>, resource| {
             let rule = rules_of_verbs(&["patch"], "", resource, None).next().unwrap();
             let rules = in_namespaces_of(informers, &rule).into_iter();
             rules.map(|rule| rule.namespace.unwrap_or_default()).collect::<Vec<_>>()

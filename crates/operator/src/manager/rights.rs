@@ -9,7 +9,7 @@ use kube_informer::Scope;
 use super::{
     Manager,
     permissions::{
-        self, MissingRule,
+        self, RbacPermission,
         diff::{self, PermissionCheckError, PermissionDiff},
         roles::RbacRoles,
     },
@@ -18,9 +18,9 @@ use super::{
 /// The permissions that a program has declared.
 #[derive(Debug, Default)]
 pub(super) struct DeclaredPermissions {
-    pub(super) exact: BTreeSet<MissingRule>,
+    pub(super) exact: BTreeSet<RbacPermission>,
     /// Rules without a namespace. They apply to the namespaces of the informers.
-    pub(super) of_informers: BTreeSet<MissingRule>,
+    pub(super) of_informers: BTreeSet<RbacPermission>,
 }
 
 /// Selects a kind of write, to declare its permissions with [`Manager::require_writes`].
@@ -131,7 +131,7 @@ impl Manager {
         let (verbs, group) = (&["create", "list", "patch", "watch"], "apiextensions.k8s.io");
         let rules = permissions::rules_of_verbs(verbs, group, "customresourcedefinitions", None);
         // An apply that creates an object contains the name, so a rule can limit it.
-        let named = rules.map(|rule| MissingRule { name: Some(name.to_owned()), ..rule });
+        let named = rules.map(|rule| RbacPermission { name: Some(name.to_owned()), ..rule });
         self.permissions.exact.extend(named);
     }
 
@@ -152,7 +152,7 @@ impl Manager {
     /// # let options = ManagerOptions { bind_address: None, ..ManagerOptions::default() };
     /// let manager = Manager::new(offline_client("shop"), options)?;
     /// // Add informers and controllers, as for `run`.
-    /// print!("{}", manager.rbac_roles("web-operator").bound_to("shop", "web-operator"));
+    /// print!("{}", manager.rbac_roles("web-operator").bind_to_service_account("shop", "web-operator"));
     /// # Ok(()) }
     /// ```
     ///
@@ -179,7 +179,7 @@ impl Manager {
         diff::compare(&self.client, &self.all_rules()).await
     }
 
-    fn all_rules(&self) -> BTreeSet<MissingRule> {
+    fn all_rules(&self) -> BTreeSet<RbacPermission> {
         let mut rules = self.required_rules();
         // An election without these permissions works, so the check at the start omits them.
         let election = self.options.election.iter();
@@ -188,7 +188,7 @@ impl Manager {
     }
 
     /// Returns the rules that the manager checks at its start.
-    pub(super) fn required_rules(&self) -> BTreeSet<MissingRule> {
+    pub(super) fn required_rules(&self) -> BTreeSet<RbacPermission> {
         let mut rules = permissions::rules_of_informers(&self.factory.status());
         let DeclaredPermissions { exact, of_informers } = &self.permissions;
         let declared: Vec<_> =

@@ -16,7 +16,7 @@ use tokio::time::{Instant, sleep, timeout};
 
 use super::{
     ManagerError, ManagerOptions, OptionalInformers,
-    permissions::{self, MissingRule},
+    permissions::{self, RbacPermission},
     runnables::{Runnables, StopReport, TaskSpec},
     shards::ShardsStage,
     task_group::{ABORT_TIMEOUT, FailureReporter, Failures, Stage, TaskFn, TaskGroup},
@@ -51,7 +51,7 @@ pub(super) struct StartPlan {
     pub(super) election: Option<Election>,
     pub(super) shards: Option<ShardsStage>,
     /// The rules that the program needs.
-    pub(super) required_rules: BTreeSet<MissingRule>,
+    pub(super) required_rules: BTreeSet<RbacPermission>,
     pub(super) runnables: Vec<TaskSpec>,
 }
 
@@ -211,7 +211,7 @@ impl ElectionStage {
 
     /// Starts to log missing rules. They may still be granted until the caches time out, and a user
     /// should see them early.
-    fn start_permission_check(&mut self, client: Client, rules: BTreeSet<MissingRule>) {
+    fn start_permission_check(&mut self, client: Client, rules: BTreeSet<RbacPermission>) {
         let check: TaskFn = Box::new(move |_, stop| {
             async move {
                 let _stopped = stop.run_until_cancelled(log_missing_rules(&client, rules)).await;
@@ -253,7 +253,7 @@ impl ElectionStage {
     }
 }
 
-async fn log_missing_rules(client: &Client, rules: BTreeSet<MissingRule>) {
+async fn log_missing_rules(client: &Client, rules: BTreeSet<RbacPermission>) {
     for rule in permissions::missing_rules(client, rules).await {
         tracing::warn!(%rule, "RBAC permission is missing");
     }

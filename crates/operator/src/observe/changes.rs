@@ -1,78 +1,23 @@
-//! `ChangeLog`: the changed fields and the field manager of the latest change of each object.
-//!
-//! It reads the responses of lists and watches while the informers read them. It stores hashes of fields, and
-//! never their values.
+//! Reads the responses of lists and watches into a [`ChangeLog`], while the informers read them.
+
+mod log;
 
 use std::{
-    collections::{HashMap, VecDeque},
-    hash::BuildHasher,
     pin::Pin,
-    sync::Arc,
     task::{Context, Poll},
 };
 
 use bytes::Bytes;
-use foldhash::quality::RandomState;
 use http::{Request, Response};
 use http_body::{Body as HttpBody, Frame, SizeHint};
 use kube_client::{Client, client::Body};
-use parking_lot::Mutex;
 use serde_json::Value;
 use tower::BoxError;
 
-/// The maximum number of remembered objects. A new object replaces the object that was added first.
-const MAX_OBJECTS: usize = 4096;
-
-/// The maximum number of remembered fields of an object. Changes of further fields are not reported.
-const MAX_FIELDS: usize = 64;
+pub(crate) use log::{ChangeLog, ObjectChanges};
 
 /// The maximum size of a watch event, or of a list, in bytes. Larger ones are not read.
 const MAX_BYTES: usize = 16 << 20;
-
-/// The fields of which the log compares the parts.
-const DIVIDED: [&str; 4] = ["metadata", "spec", "status", "data"];
-
-/// The fields of the metadata that change with each write.
-const BOOKKEEPING: [&str; 3] = ["managedFields", "resourceVersion", "generation"];
-
-/// The latest change of an object.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct ObjectChange {
-    pub(crate) version: String,
-    /// The changed fields, such as `spec.replicas`. `None` if the log does not know the state before.
-    pub(crate) fields: Option<Vec<String>>,
-    /// The field manager that wrote last, according to `managedFields`.
-    pub(crate) manager: Option<String>,
-}
-
-/// Remembers the changes of objects. A clone shares the log.
-#[derive(Clone, Debug, Default)]
-pub(crate) struct ChangeLog(Arc<Mutex<Log>>);
-
-#[derive(Debug, Default)]
-struct Log {
-    objects: HashMap<String, Known>,
-    order: VecDeque<String>,
-    hasher: RandomState,
-}
-
-#[derive(Debug)]
-struct Known {
-    fields: Vec<(String, u64)>,
-    managers: Vec<Manager>,
-    last: ObjectChange,
-}
-
-/// An entry of `managedFields`.
-#[derive(Clone, Debug, PartialEq, Eq)]
-struct Manager {
-    name: String,
-    /// The operation and the subresource. A manager can have an entry for each.
-    part: String,
-    time: String,
-    hash: u64,
-    bytes: usize,
-}
 
 impl ChangeLog {
     /// Returns a client for informers. If changes are logged, also returns their log.
@@ -84,13 +29,8 @@ impl ChangeLog {
         (log.follow(client.clone()), Some(log))
     }
 
-    /// Returns the latest change of an object. `kind` is the kind without group.
-    pub(crate) fn latest(&self, kind: &str, key: &str) -> Option<ObjectChange> {
-        self.0.lock().objects.get(&format!("{kind} {key}")).map(|known| known.last.clone())
-    }
-
     /// Returns a client whose lists and watches are logged.
-    pub(crate) fn follow(&self, client: Client) -> Client {
+    fn follow(&self, client: Client) -> Client {
         let namespace = client.default_namespace().to_owned();
         let log = self.clone();
         let send = tower::service_fn(move |request: Request<Body>| {
@@ -107,105 +47,6 @@ impl ChangeLog {
         });
         Client::new(send, namespace)
     }
-
-    fn add(&self, kind: &str, object: &Value) {
-        let meta = &object["metadata"];
-        let Some(name) = meta["name"].as_str() else { return };
-        let key = match meta["namespace"].as_str() {
-            Some(namespace) => format!("{kind} {namespace}/{name}"),
-            None => format!("{kind} {name}"),
-        };
-        let version = meta["resourceVersion"].as_str().unwrap_or_default().to_owned();
-        let mut log = self.0.lock();
-        let fields = fields(object, &log.hasher);
-        let managers = managers(meta, &log.hasher);
-        let Some(known) = log.objects.get_mut(&key) else {
-            let last = ObjectChange { version, fields: None, manager: writer(&[], &managers) };
-            log.objects.insert(key.clone(), Known { fields, managers, last });
-            log.order.push_back(key);
-            if log.order.len() > MAX_OBJECTS
-                && let Some(oldest) = log.order.pop_front()
-            {
-                log.objects.remove(&oldest);
-            }
-            return;
-        };
-        // A list, or another informer, can deliver the same state again.
-        if known.last.version != version {
-            let changed = difference(&known.fields, &fields);
-            let manager = writer(&known.managers, &managers);
-            *known =
-                Known { fields, managers, last: ObjectChange { version, fields: Some(changed), manager } };
-        }
-    }
-
-    fn remove(&self, kind: &str, object: &Value) {
-        let meta = &object["metadata"];
-        let (namespace, name) = (meta["namespace"].as_str(), meta["name"].as_str().unwrap_or_default());
-        let key = namespace.map_or_else(|| name.to_owned(), |namespace| format!("{namespace}/{name}"));
-        let mut log = self.0.lock();
-        if let Some(known) = log.objects.get_mut(&format!("{kind} {key}")) {
-            known.fields.clear();
-            known.last = ObjectChange { version: String::new(), fields: None, manager: None };
-        }
-    }
-}
-
-/// Returns a hash of each field.
-fn fields(object: &Value, hasher: &RandomState) -> Vec<(String, u64)> {
-    let mut fields = Vec::new();
-    // Items of a list have no kind and no apiVersion.
-    let compared = |name: &str| !["apiVersion", "kind"].contains(&name);
-    for (name, value) in object.as_object().into_iter().flatten().filter(|(name, _)| compared(name)) {
-        match value.as_object().filter(|_| DIVIDED.contains(&&**name)) {
-            Some(parts) => {
-                let parts = parts.iter().filter(|(part, _)| !BOOKKEEPING.contains(&&***part));
-                let hashed =
-                    parts.map(|(part, value)| (format!("{name}.{part}"), hasher.hash_one(value.to_string())));
-                fields.extend(hashed);
-            }
-            None => fields.push((name.clone(), hasher.hash_one(value.to_string()))),
-        }
-    }
-    fields.truncate(MAX_FIELDS);
-    fields
-}
-
-/// Returns the names of the fields that differ, with a name that is safe to print.
-fn difference(old: &[(String, u64)], new: &[(String, u64)]) -> Vec<String> {
-    let differs = |fields: &[(String, u64)], field: &(String, u64)| !fields.contains(field);
-    let mut names: Vec<&String> =
-        old.iter().filter(|field| differs(new, field)).map(|(name, _)| name).collect();
-    names.extend(new.iter().filter(|field| differs(old, field)).map(|(name, _)| name));
-    names.sort();
-    names.dedup();
-    names.into_iter().map(|name| crate::redact::single_line(name, 128)).collect()
-}
-
-fn managers(meta: &Value, hasher: &RandomState) -> Vec<Manager> {
-    let entries = meta["managedFields"].as_array().into_iter().flatten().take(MAX_FIELDS);
-    let manager = |entry: &Value| {
-        let (text, field) = (entry.to_string(), |name: &str| entry[name].as_str().unwrap_or_default());
-        Manager {
-            name: crate::redact::single_line(field("manager"), 128),
-            part: format!("{} {}", field("operation"), field("subresource")),
-            time: field("time").to_owned(),
-            hash: hasher.hash_one(&text),
-            bytes: text.len(),
-        }
-    };
-    entries.map(manager).collect()
-}
-
-/// Returns the manager of the changed entry with the latest time. Times are whole
-/// seconds, so the entry that grew most decides: a manager that sets a field takes it from other managers.
-fn writer(old: &[Manager], new: &[Manager]) -> Option<String> {
-    let growth = |manager: &Manager| {
-        let before = old.iter().find(|old| (&old.name, &old.part) == (&manager.name, &manager.part));
-        manager.bytes as i64 - before.map_or(0, |old| old.bytes as i64)
-    };
-    let changed = new.iter().filter(|manager| !old.iter().any(|old| old.hash == manager.hash));
-    changed.max_by_key(|manager| (manager.time.as_str(), growth(manager))).map(|manager| manager.name.clone())
 }
 
 /// Reads the response to a list or a watch.
@@ -251,16 +92,18 @@ impl Reader {
         let Ok(value) = serde_json::from_slice::<Value>(&bytes) else { return };
         if self.is_watch {
             let object = &value["object"];
-            let kind = object["kind"].as_str().unwrap_or_default();
+            let text = |field: &str| object[field].as_str().unwrap_or_default();
+            let (api_version, kind) = (text("apiVersion"), text("kind"));
             match value["type"].as_str() {
-                Some("ADDED" | "MODIFIED") => self.log.add(kind, object),
-                Some("DELETED") => self.log.remove(kind, object),
+                Some("ADDED" | "MODIFIED") => self.log.add(api_version, kind, object),
+                Some("DELETED") => self.log.remove(api_version, kind, object),
                 _ => {}
             }
         } else if let (Some(kind), Some(items)) = (value["kind"].as_str(), value["items"].as_array()) {
             let kind = kind.strip_suffix("List").unwrap_or(kind);
+            let api_version = value["apiVersion"].as_str().unwrap_or_default();
             for item in items {
-                self.log.add(kind, item);
+                self.log.add(api_version, kind, item);
             }
         }
     }

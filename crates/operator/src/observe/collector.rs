@@ -14,7 +14,10 @@ use super::{
     ManagerView,
     metrics::{controller_labels, queue_labels},
 };
-use crate::{ClusterName, ClusterState, Clusters, OwnedSlots, RecorderStatus};
+use crate::{
+    ClusterName, ClusterState, Clusters, EventRecorder, OwnedSlots, RecorderStatus,
+    controller::keys::ClusterRuns,
+};
 
 /// Encodes the current state of a manager.
 #[derive(Debug)]
@@ -23,6 +26,7 @@ pub(crate) struct ManagerCollector(pub(crate) ManagerView);
 impl Collector for ManagerCollector {
     fn encode(&self, mut encoder: DescriptorEncoder<'_>) -> fmt::Result {
         self.encode_queues(&mut encoder)?;
+        self.encode_cluster_runs(&mut encoder)?;
         self.encode_informers(&mut encoder)?;
         self.encode_recorders(&mut encoder)?;
         if let Some(clusters) = &self.0.clusters {
@@ -80,6 +84,39 @@ impl ManagerCollector {
         counters(encoder, "workqueue_retries", "Keys added again after a failure", retries)
     }
 
+    /// The reconciles of controllers of many clusters. The series of a cluster end when it leaves.
+    fn encode_cluster_runs(&self, encoder: &mut DescriptorEncoder<'_>) -> fmt::Result {
+        let controllers = self.0.controllers.current();
+        let all: Vec<_> = controllers
+            .iter()
+            .flat_map(|state| {
+                let [controller] = controller_labels(&state.options.name);
+                let of = move |(cluster, runs): (String, ClusterRuns)| {
+                    ([controller.clone(), ("cluster", cluster.into())], runs)
+                };
+                state.keys.by_cluster().into_iter().map(of)
+            })
+            .collect();
+        if all.is_empty() {
+            return Ok(());
+        }
+        let results = all.iter().flat_map(|([controller, cluster], runs)| {
+            let result = |result: &str, runs: u64| {
+                ([controller.clone(), cluster.clone(), ("result", result.into())], runs)
+            };
+            [result("success", runs.succeeded), result("error", runs.failed)]
+        });
+        counters(encoder, "cluster_reconciles", "Reconciles of the objects of a cluster", results)?;
+        let seconds = all.iter().map(|(labels, runs)| (labels.as_slice(), runs.took.as_secs_f64()));
+        let help = "Total time of the reconciles of the objects of a cluster";
+        let mut family =
+            encoder.encode_descriptor("cluster_reconcile_seconds", help, None, MetricType::Counter)?;
+        for (labels, seconds) in seconds {
+            family.encode_family(&labels)?.encode_counter::<[(&str, &str); 0], f64, f64>(&seconds, None)?;
+        }
+        Ok(())
+    }
+
     fn encode_informers(&self, encoder: &mut DescriptorEncoder<'_>) -> fmt::Result {
         let all = with_unique_names(self.0.informers());
         let mut gauge = |name: &str, help: &str, value: fn(&InformerStatus) -> Option<f64>| {
@@ -126,14 +163,18 @@ impl ManagerCollector {
     }
 
     fn encode_recorders(&self, encoder: &mut DescriptorEncoder<'_>) -> fmt::Result {
-        let all: Vec<_> =
-            self.0.recorders.iter().map(|(name, recorder)| (name.as_str(), recorder.status())).collect();
+        let labelled = |(cluster, controller, recorder): (Option<ClusterName>, String, EventRecorder)| {
+            let cluster = cluster.map(|cluster| ("cluster", cluster.to_string()));
+            let labels: Vec<_> = cluster.into_iter().chain([("controller", controller)]).collect();
+            (labels, recorder.status())
+        };
+        let all: Vec<_> = self.0.recorders().into_iter().map(labelled).collect();
         if all.is_empty() {
             return Ok(());
         }
-        let waiting = all.iter().map(|(name, status)| ([("controller", *name)], status.waiting as f64));
+        let waiting = all.iter().map(|(labels, status)| (labels.as_slice(), status.waiting as f64));
         gauges(encoder, "event_recorder_waiting", "Reported events that are not written yet", waiting)?;
-        let ended = all.iter().flat_map(|(name, status)| {
+        let ended = all.iter().flat_map(|(labels, status)| {
             let RecorderStatus { sent, failed, dropped, .. } = status;
             let results = [
                 ("sent", *sent),
@@ -143,7 +184,9 @@ impl ManagerCollector {
                 ("invalid", dropped.invalid),
                 ("stopped", dropped.stopped),
             ];
-            results.map(|(result, events)| ([("controller", *name), ("result", result)], events))
+            results.map(|(result, events)| {
+                ([labels.as_slice(), &[("result", result.to_owned())]].concat(), events)
+            })
         });
         counters(encoder, "event_recorder_events", "Reported events, by result", ended)
     }

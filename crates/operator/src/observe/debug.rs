@@ -102,14 +102,17 @@ fn queue_json(controller: &ControllerState) -> Value {
 }
 
 pub(crate) async fn events(State(state): State<Arc<PageState>>) -> Response {
-    let recorders = state.view.recorders.iter().map(|(name, recorder)| recorder_json(name, recorder));
+    let recorders = state.view.recorders();
+    let recorders =
+        recorders.iter().map(|(cluster, name, recorder)| recorder_json(cluster.as_ref(), name, recorder));
     json_page(&recorders.collect())
 }
 
-fn recorder_json(controller: &str, recorder: &EventRecorder) -> Value {
+fn recorder_json(cluster: Option<&ClusterName>, controller: &str, recorder: &EventRecorder) -> Value {
     let RecorderStatus { sent, waiting, failed, dropped, tracked_series } = recorder.status();
     let DroppedEvents { queue_full, rate_limited, invalid, stopped } = dropped;
     json!({
+        "cluster": cluster.map(ClusterName::as_str),
         "controller": controller,
         "sent": sent,
         "waiting": waiting,
@@ -207,18 +210,23 @@ pub(crate) async fn why(
 
 fn last_run_json(run: &LastRun) -> Value {
     let calls = run.calls.by_verb();
-    let in_calls: Duration = calls.iter().map(|(_, calls)| calls.took).sum();
     let by_verb = calls.iter().map(|(verb, calls)| {
         ((*verb).to_owned(), json!({"count": calls.count, "seconds": seconds(calls.took)}))
     });
-    let changes = run.reasons.first.iter().zip(&run.changes).filter_map(|(reason, change)| {
-        let change = change.as_ref()?;
-        Some(json!({
-            "because": reason.to_string(),
-            "resourceVersion": change.version,
-            "fields": change.fields,
-            "fieldManager": change.manager,
-        }))
+    let by_reason = run.reasons.first.iter().zip(&run.changes.by_reason);
+    let by_reason = by_reason.filter_map(|(reason, changes)| Some((reason, changes.as_ref()?)));
+    let omitted: usize = by_reason.clone().map(|(_, changes)| changes.omitted).sum();
+    let changes = by_reason.flat_map(|(reason, changes)| {
+        changes.latest.iter().map(move |change| {
+            let fields: Option<Vec<&str>> =
+                change.fields.as_ref().map(|fields| fields.iter().map(|field| &**field).collect());
+            json!({
+                "because": reason.to_string(),
+                "resourceVersion": change.version,
+                "fields": fields,
+                "fieldManager": change.manager.as_deref(),
+            })
+        })
     });
     json!({
         "secondsAgo": seconds(Instant::now().saturating_duration_since(run.ended)),
@@ -227,11 +235,12 @@ fn last_run_json(run: &LastRun) -> Value {
         "error": run.failure,
         "because": reasons_json(&run.reasons),
         "changes": changes.collect::<Vec<_>>(),
+        "omittedChanges": omitted,
         "time": {
             "queueSeconds": seconds(run.waits.queue),
             "cacheWaitSeconds": seconds(run.waits.cache),
             "apiCalls": by_verb.collect::<serde_json::Map<_, _>>(),
-            "userCodeSeconds": seconds(run.took.saturating_sub(in_calls)),
+            "userCodeSeconds": seconds(run.took.saturating_sub(run.in_calls)),
         },
     })
 }

@@ -266,7 +266,7 @@ mod tests {
             debounce: Duration::ZERO,
         };
         let limiter = kube_workqueue::default_rate_limiter();
-        let (controller, keys) = ControllerState::new(options, limiter, None, &Metrics::default());
+        let (controller, keys) = ControllerState::new(options, limiter, None, None, &Metrics::default());
         keys.queue.add("shop/web".to_owned());
         let _item = keys.queue.get().await.unwrap();
         sleep(LONG_RECONCILE).await;

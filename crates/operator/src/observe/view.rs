@@ -14,7 +14,7 @@ use crate::{
 pub(crate) struct ManagerView {
     pub(crate) factory: InformerFactory,
     pub(crate) controllers: ControllerStates,
-    /// By the name of the controller that reports the events.
+    /// The recorders of the cluster of the manager, by the name of the controller that reports the events.
     pub(crate) recorders: BTreeMap<String, EventRecorder>,
     pub(crate) election: Option<ElectionView>,
     pub(crate) shards: Option<OwnedSlots>,
@@ -33,6 +33,18 @@ impl ManagerView {
         let mut all: Vec<_> = own.chain(remote).collect();
         all.sort_by(|(a, first), (b, second)| (a, &first.name).cmp(&(b, &second.name)));
         all
+    }
+
+    /// Returns the event recorders with the names of their clusters and controllers. `None` is the cluster of
+    /// the manager.
+    pub(crate) fn recorders(&self) -> Vec<(Option<ClusterName>, String, EventRecorder)> {
+        let own = self.recorders.iter().map(|(name, recorder)| (None, name.clone(), recorder.clone()));
+        let clusters = self.clusters.iter().flat_map(Clusters::list);
+        let remote = clusters.flat_map(|cluster| {
+            let recorders = cluster.recorders().into_iter();
+            recorders.map(move |(name, recorder)| (Some(cluster.name().clone()), name, recorder))
+        });
+        own.chain(remote).collect()
     }
 }
 

@@ -5,6 +5,8 @@ use serde::{Deserialize, Serialize};
 /// An entry. All times are microseconds since the start of the recording.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) enum Entry {
+    /// The recording started. This is the first entry.
+    Start { default_namespace: String },
     /// The program sent a request.
     Request { number: u64, method: String, path: String },
     /// The head of a response arrived.

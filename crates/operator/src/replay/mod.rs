@@ -10,11 +10,11 @@ use std::{io, path::PathBuf};
 
 use kube_informer::FrameError;
 
-pub use playback::Replay;
+pub use playback::{Replay, ReplayError};
 pub use record::Recording;
 
 /// The version of the contents of a recording.
-const FORMAT_VERSION: u32 = 1;
+const FORMAT_VERSION: u32 = 2;
 
 /// The tag of the frames with an entry.
 const ENTRY: u8 = 1;

@@ -24,6 +24,31 @@ use super::{
     timeline::{Input, Timeline},
 };
 
+/// The maximum number of differences in the message of an error.
+const MAX_SHOWN_DIVERGENCES: usize = 10;
+
+/// Reports that a program did not behave as in its recording.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum ReplayError {
+    /// The program sent other requests, or did not receive all inputs.
+    #[error(
+        "the program does not behave as in the recording: {}; \
+         replay the recorded version of the program, or record it again", summary(.divergences)
+    )]
+    Diverged {
+        /// All differences, each as a text.
+        divergences: Vec<String>,
+    },
+}
+
+/// Returns the first texts, and the number of further texts.
+fn summary(texts: &[String]) -> String {
+    let shown = texts.len().min(MAX_SHOWN_DIVERGENCES);
+    let first = texts[..shown].join("; ");
+    if shown == texts.len() { first } else { format!("{first}; and {} more", texts.len() - shown) }
+}
+
 /// Replays a [`Recording`](super::Recording) in a test. A clone shares the replay.
 ///
 /// The client of the replay returns the recorded response to each request. Inputs
@@ -38,8 +63,10 @@ use super::{
 pub struct Replay(Arc<Shared>);
 
 struct Shared {
-    inputs: usize,
+    default_namespace: String,
     timeline: Timeline,
+    /// The request of each input, by position.
+    requests: Vec<Arc<str>>,
     state: Mutex<State>,
 }
 
@@ -82,10 +109,9 @@ impl Drop for Running {
 
 impl Running {
     async fn release(&self, input: Input) {
-        if !self.shared.timeline.release(input).await {
-            let text = format!("no request received one of the first {} inputs", input.position);
-            self.shared.state.lock().divergences.push(text);
-        }
+        let missing = self.shared.timeline.release(input).await;
+        let missing = self.shared.describe_missing(&missing);
+        self.shared.state.lock().divergences.extend(missing);
     }
 
     /// Returns the next part of the body.
@@ -107,7 +133,7 @@ impl Running {
 
 impl std::fmt::Debug for Replay {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "Replay({} of {} inputs)", self.0.timeline.released(), self.0.inputs)
+        write!(f, "Replay({} of {} inputs)", self.0.timeline.released(), self.0.timeline.inputs())
     }
 }
 
@@ -119,18 +145,19 @@ impl Replay {
     /// is not a recording of this version, or if it is damaged.
     pub fn open(path: &Path) -> Result<Self, RecordingError> {
         let file = fs::read(path).map_err(|source| RecordingError::Io { path: path.to_owned(), source })?;
-        let read = read_exchanges(&file);
-        let (exchanges, inputs) =
+        let read = read_recording(&file);
+        let Contents { default_namespace, exchanges, due, requests } =
             read.map_err(|source| RecordingError::Unusable { path: path.to_owned(), source })?;
         let mut state = State::default();
-        for (route, exchange) in exchanges {
-            state.left.entry(route).or_default().push_back(exchange);
+        for (request, exchange) in exchanges.into_values() {
+            state.left.entry(request).or_default().push_back(exchange);
         }
-        let (timeline, state) = (Timeline::default(), Mutex::new(state));
-        Ok(Self(Arc::new(Shared { inputs, timeline, state })))
+        let (timeline, state) = (Timeline::new(due), Mutex::new(state));
+        Ok(Self(Arc::new(Shared { default_namespace, timeline, requests, state })))
     }
 
-    /// Returns a client that receives the recorded responses and has the default namespace `default`.
+    /// Returns a client that receives the recorded responses. It has the default namespace of the recorded
+    /// client.
     ///
     /// # Panics
     /// Panics outside of a Tokio runtime, like `Client::new`.
@@ -140,19 +167,26 @@ impl Replay {
             let path = request.uri().path_and_query().map_or("", |path| path.as_str());
             Arc::clone(&shared).respond(format!("{} {}", request.method(), route(path)))
         });
-        Client::new(send, "default")
+        Client::new(send, &*self.0.default_namespace)
     }
 
     /// Waits until the program has received all inputs.
     ///
-    /// If the program requests a later input instead of an input, the replay skips the input after ten
-    /// minutes of tokio's time. If the program does not request the last input, this future never completes.
-    /// Limit the time with `tokio::time::timeout`.
+    /// If the program does not request an input, the replay waits for the request until ten minutes of
+    /// tokio's time after the time of the input. Then, it continues with a later input that the program
+    /// requested. If there is none, it ends.
+    ///
+    /// # Errors
+    /// Returns [`ReplayError::Diverged`] if the program sent other requests than the recorded ones, or did
+    /// not receive all inputs.
     ///
     /// # Cancel safety
     /// The future does not change any state.
-    pub async fn finished(&self) {
-        self.0.timeline.until(self.0.inputs).await;
+    pub async fn finished(&self) -> Result<(), ReplayError> {
+        let missing = self.0.timeline.finished().await;
+        let mut divergences = self.divergences();
+        divergences.extend(self.0.describe_missing(&missing));
+        if divergences.is_empty() { Ok(()) } else { Err(ReplayError::Diverged { divergences }) }
     }
 
     /// Returns the methods and URLs of all requests of the program so far.
@@ -160,15 +194,25 @@ impl Replay {
         self.0.state.lock().sent.clone()
     }
 
-    /// Returns the differences between the program and the recording. These are requests that the recording
-    /// does not contain, and inputs that the program did not request. The result is empty if the program
-    /// behaves as in the recording.
+    /// Returns the differences between the program and the recording so far. These are requests that the
+    /// recording does not contain, and inputs that the program did not receive before a later input.
+    /// [`finished`](Self::finished) also checks that the program received the last inputs.
     pub fn divergences(&self) -> Vec<String> {
         self.0.state.lock().divergences.clone()
     }
 }
 
 impl Shared {
+    /// Returns a text for each request some of whose inputs are missing.
+    fn describe_missing(&self, positions: &[usize]) -> Vec<String> {
+        let mut counts = BTreeMap::<_, usize>::new();
+        for request in positions.iter().filter_map(|position| self.requests.get(*position)) {
+            *counts.entry(request).or_default() += 1;
+        }
+        let text = |(request, count)| format!("{request}: the program did not receive {count} of its inputs");
+        counts.into_iter().map(text).collect()
+    }
+
     async fn respond(
         self: Arc<Self>,
         route: String,
@@ -199,11 +243,32 @@ impl Shared {
     }
 }
 
-/// Returns the exchanges in the order of their requests, with their methods and URLs, and the number of
-/// inputs.
-fn read_exchanges(file: &[u8]) -> Result<(Vec<(String, Exchange)>, usize), FrameError> {
-    let mut exchanges = BTreeMap::<u64, (String, Exchange)>::new();
-    let (mut inputs, mut last, mut first) = (0, Duration::ZERO, None);
+/// The contents of a recording.
+#[derive(Default)]
+struct Contents {
+    default_namespace: String,
+    /// The recorded requests with their methods and URLs, by number.
+    exchanges: BTreeMap<u64, (String, Exchange)>,
+    /// The time of each input since the start of the recording.
+    due: Vec<Duration>,
+    /// The request of each input.
+    requests: Vec<Arc<str>>,
+}
+
+impl Contents {
+    /// Adds an input of a request.
+    fn add(&mut self, number: u64, since: Duration, change: impl FnOnce(&mut Exchange, Input)) {
+        let Some((request, exchange)) = self.exchanges.get_mut(&number) else { return };
+        let due = self.due.last().map_or(since, |last| since.max(*last + Duration::from_millis(1)));
+        let input = Input { position: self.due.len(), due };
+        self.due.push(due);
+        self.requests.push(request.as_str().into());
+        change(exchange, input);
+    }
+}
+
+fn read_recording(file: &[u8]) -> Result<Contents, FrameError> {
+    let (mut contents, mut has_start) = (Contents::default(), false);
     for frame in FrameReader::new(file, FORMAT_VERSION)? {
         let payload = match frame {
             Ok((ENTRY, payload)) => payload,
@@ -213,40 +278,106 @@ fn read_exchanges(file: &[u8]) -> Result<(Vec<(String, Exchange)>, usize), Frame
         };
         let entry =
             serde_json::from_slice(payload).map_err(|_| FrameError::Damaged("an entry is malformed"))?;
-        let mut input = |at: u64| {
-            let since = at.saturating_sub(*first.get_or_insert(at));
-            let due = Duration::from_millis(since / 1000).max(last + Duration::from_millis(1));
-            last = due;
-            inputs += 1;
-            Input { position: inputs - 1, due }
-        };
+        let since = |micros: u64| Duration::from_millis(micros / 1000);
         match entry {
+            Entry::Start { default_namespace } => {
+                (contents.default_namespace, has_start) = (default_namespace, true);
+            }
             Entry::Request { number, method, path } => {
-                exchanges.insert(number, (format!("{method} {}", route(&path)), Exchange::default()));
+                let request = format!("{method} {}", route(&path));
+                contents.exchanges.insert(number, (request, Exchange::default()));
             }
             Entry::Response { number, at, status, content_type } => {
-                let input = input(at);
-                edit(&mut exchanges, number, |exchange| exchange.head = Some((input, status, content_type)));
+                let set =
+                    |exchange: &mut Exchange, input| exchange.head = Some((input, status, content_type));
+                contents.add(number, since(at), set);
             }
-            Entry::Chunk { number, at, text } => {
-                let input = input(at);
-                edit(&mut exchanges, number, |exchange| exchange.chunks.push_back((input, text.into())));
-            }
+            Entry::Chunk { number, at, text } => contents
+                .add(number, since(at), |exchange, input| exchange.chunks.push_back((input, text.into()))),
             Entry::End { number, at } => {
-                let input = input(at);
-                edit(&mut exchanges, number, |exchange| exchange.end = Some((input, false)));
+                contents.add(number, since(at), |exchange, input| exchange.end = Some((input, false)));
             }
             Entry::Broken { number, at } => {
-                let input = input(at);
-                edit(&mut exchanges, number, |exchange| exchange.end = Some((input, true)));
+                contents.add(number, since(at), |exchange, input| exchange.end = Some((input, true)));
             }
         }
     }
-    Ok((exchanges.into_values().collect(), inputs))
+    if has_start { Ok(contents) } else { Err(FrameError::Damaged("its first entry is missing")) }
 }
 
-fn edit(exchanges: &mut BTreeMap<u64, (String, Exchange)>, number: u64, change: impl FnOnce(&mut Exchange)) {
-    if let Some((_, exchange)) = exchanges.get_mut(&number) {
-        change(exchange);
+#[cfg(test)]
+mod tests {
+    use std::{convert::Infallible, path::PathBuf};
+
+    use http_body_util::Full;
+    use tempfile::TempDir;
+
+    use super::*;
+    use crate::Recording;
+
+    /// Records requests to these paths, one each second.
+    async fn record(paths: &[&str]) -> (TempDir, PathBuf) {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("r");
+        let respond = async |_: Request<Body>| Ok::<_, Infallible>(Response::new(Full::new("{}".into())));
+        let client = Client::new(tower::service_fn(respond), "team");
+        let (recording, client) = Recording::start(&path, client).unwrap();
+        request(&client, paths).await;
+        recording.finish().await.unwrap();
+        (folder, path)
+    }
+
+    async fn request(client: &Client, paths: &[&str]) {
+        for path in paths {
+            client.request_text(Request::get(*path).body(Vec::new()).unwrap()).await.unwrap();
+            tokio::time::sleep(Duration::from_secs(1)).await;
+        }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn client_of_replay_has_the_recorded_default_namespace() {
+        let (_folder, path) = record(&["/a"]).await;
+        let replay = Replay::open(&path).unwrap();
+        assert_eq!(replay.client().default_namespace(), "team");
+        request(&replay.client(), &["/a"]).await;
+        replay.finished().await.unwrap();
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn replay_without_the_last_requests_ends_with_one_message() {
+        let (_folder, path) = record(&["/a", "/b", "/b", "/c"]).await;
+        let replay = Replay::open(&path).unwrap();
+        request(&replay.client(), &["/a"]).await;
+        let error = replay.finished().await.unwrap_err().to_string();
+        let expected = "the program does not behave as in the recording: \
+            GET /b: the program did not receive 6 of its inputs; \
+            GET /c: the program did not receive 3 of its inputs; \
+            replay the recorded version of the program, or record it again";
+        assert_eq!(error, expected);
+        assert!(replay.divergences().is_empty(), "the future changes no state");
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn replay_without_a_request_in_the_middle_continues_and_fails() {
+        let (_folder, path) = record(&["/a", "/b", "/c"]).await;
+        let replay = Replay::open(&path).unwrap();
+        let finished = tokio::spawn({
+            let replay = replay.clone();
+            async move { replay.finished().await }
+        });
+        request(&replay.client(), &["/a", "/c"]).await;
+        let Err(ReplayError::Diverged { divergences }) = finished.await.unwrap() else { panic!() };
+        assert_eq!(divergences, ["GET /b: the program did not receive 3 of its inputs"]);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn replay_with_another_request_fails() {
+        let (_folder, path) = record(&["/a"]).await;
+        let replay = Replay::open(&path).unwrap();
+        request(&replay.client(), &["/a"]).await;
+        let other = replay.client().request_text(Request::get("/z").body(Vec::new()).unwrap()).await;
+        other.unwrap_err();
+        let error = replay.finished().await.unwrap_err().to_string();
+        assert!(error.contains("GET /z is not in the recording"), "{error}");
     }
 }

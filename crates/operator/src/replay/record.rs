@@ -3,13 +3,21 @@
 use std::{
     fs::{self, File, OpenOptions},
     io::{self, BufWriter},
+    mem,
     path::{Path, PathBuf},
     pin::Pin,
-    sync::Arc,
+    sync::{
+        Arc,
+        atomic::{AtomicU64, Ordering},
+    },
     task::{Context, Poll},
 };
 
 use bytes::Bytes;
+use futures_util::{
+    FutureExt,
+    future::{self, BoxFuture},
+};
 use http::{Request, Response, header::CONTENT_TYPE};
 use http_body::{Body as HttpBody, Frame, SizeHint};
 use kube_client::{Client, client::Body};
@@ -40,7 +48,7 @@ const MAX_BODY_BYTES: usize = 64 << 20;
 /// let (recording, client) = Recording::start("operator.recording".as_ref(), client)?;
 /// let manager = Manager::new(client, ManagerOptions::default())?;
 /// manager.run(shutdown_signal()).await?;
-/// recording.finish()?;
+/// recording.finish().await?;
 /// # Ok(()) }
 /// ```
 ///
@@ -66,15 +74,24 @@ struct Shared {
     /// The file until `finish`.
     partial: PathBuf,
     started: Instant,
+    requests: AtomicU64,
     state: Mutex<State>,
 }
 
-struct State {
+enum State {
+    Recording(Box<Open>),
+    Stopped(io::Error),
+    /// `finish` was called. All its calls have the same result.
+    Finished(Finished),
+}
+
+type Finished = future::Shared<BoxFuture<'static, Result<(), Arc<io::Error>>>>;
+
+struct Open {
     writer: FrameWriter<BufWriter<File>>,
     redactor: Redactor,
-    requests: u64,
+    /// The remaining size of the file, in bytes.
     left: usize,
-    error: Option<io::Error>,
 }
 
 impl std::fmt::Debug for Recording {
@@ -95,31 +112,38 @@ impl Recording {
         let failed = |source| RecordingError::Io { path: path.to_owned(), source };
         let partial = with_suffix(path, ".partial");
         let writer = create(&partial).map_err(failed)?;
-        let redactor = Redactor::default();
-        let state = State { writer, redactor, requests: 0, left: MAX_FILE_BYTES, error: None };
-        let (path, started, state) = (path.to_owned(), Instant::now(), Mutex::new(state));
-        let recording = Self(Arc::new(Shared { path, partial, started, state }));
+        let mut open = Open { writer, redactor: Redactor::default(), left: MAX_FILE_BYTES };
+        open.add(&Entry::Start { default_namespace: client.default_namespace().to_owned() })
+            .map_err(failed)?;
+        let (path, started, state) = (path.to_owned(), Instant::now(), State::Recording(Box::new(open)));
+        let (requests, state) = (AtomicU64::new(0), Mutex::new(state));
+        let recording = Self(Arc::new(Shared { path, partial, started, requests, state }));
         let client = recording.record(client);
         Ok((recording, client))
     }
 
-    /// Stops the recording, and writes the file. Later responses are not recorded.
+    /// Stops the recording, and writes the file. Later responses are not recorded. Another call returns the
+    /// result of the first call.
     ///
     /// A value of a Secret can also be part of an object that the program received before the Secret. This
-    /// method therefore reads all entries again, and replaces the values in each entry.
+    /// method therefore reads all entries again, and replaces the values in each entry. It uses the thread
+    /// pool of tokio for blocking work, so the program is not delayed.
     ///
     /// # Errors
     /// Returns [`RecordingError::Io`] if this or an earlier write failed. The entries until then are in the
     /// file with the suffix `.partial`. A file of an earlier recording at this path remains.
-    pub fn finish(&self) -> Result<(), RecordingError> {
-        let mut state = self.0.state.lock();
-        let ended = io::Error::other("the recording is already complete");
-        let result = match state.error.replace(ended) {
-            Some(error) => Err(error),
-            None => state.rewrite(&self.0.path, &self.0.partial),
-        };
-        state.redactor = Redactor::default(); // the values of Secrets
-        result.map_err(|source| RecordingError::Io { path: self.0.path.clone(), source })
+    ///
+    /// # Cancel safety
+    /// If the future was polled and is dropped, the file is still written. Another call waits for it.
+    ///
+    /// # Panics
+    /// Panics outside of a Tokio runtime.
+    pub async fn finish(&self) -> Result<(), RecordingError> {
+        let finished = self.0.finish();
+        finished.await.map_err(|error| RecordingError::Io {
+            path: self.0.path.clone(),
+            source: io::Error::new(error.kind(), error),
+        })
     }
 
     fn record(&self, client: Client) -> Client {
@@ -149,11 +173,7 @@ impl Recording {
 
     /// Records a request. Returns its number and its resource.
     fn begin(&self, request: &Request<Body>) -> (u64, String) {
-        let number = {
-            let mut state = self.0.state.lock();
-            state.requests += 1;
-            state.requests
-        };
+        let number = self.0.requests.fetch_add(1, Ordering::Relaxed) + 1;
         let path = request.uri().path_and_query().map_or("", |path| path.as_str());
         let method = request.method().as_str();
         self.add(|_| Entry::Request { number, method: method.to_owned(), path: path.to_owned() });
@@ -176,24 +196,44 @@ impl Recording {
     }
 
     fn add(&self, entry: impl FnOnce(u64) -> Entry) {
-        let at = u64::try_from(self.0.started.elapsed().as_micros()).unwrap_or(u64::MAX);
-        self.0.state.lock().add(&entry(at));
+        self.0.state.lock().write(|open| open.add(&entry(self.0.micros())));
     }
 
     fn add_body(&self, number: u64, resource: &str, body: &[u8], end: &str) {
-        let at = u64::try_from(self.0.started.elapsed().as_micros()).unwrap_or(u64::MAX);
-        let mut state = self.0.state.lock();
-        // Otherwise, a stopped recording would store the values of further Secrets.
-        if state.error.is_some() {
-            return;
-        }
-        if let Some(text) = state.redactor.redact(resource, body) {
-            state.add(&Entry::Chunk { number, at, text: text + end });
-        }
+        let at = self.0.micros();
+        self.0.state.lock().write(|open| match open.redactor.redact(resource, body) {
+            Some(text) => open.add(&Entry::Chunk { number, at, text: text + end }),
+            None => Ok(()),
+        });
     }
 
     fn stop(&self, error: io::Error) {
-        self.0.state.lock().stop(error);
+        self.0.state.lock().write(|_| Err(error));
+    }
+}
+
+impl Shared {
+    /// Returns the time since the start of the recording, in microseconds.
+    fn micros(&self) -> u64 {
+        u64::try_from(self.started.elapsed().as_micros()).unwrap_or(u64::MAX)
+    }
+
+    /// Starts to write the file. Holds the lock only while it changes the state, because requests of the
+    /// program need this lock.
+    fn finish(&self) -> Finished {
+        let mut state = self.state.lock();
+        let finished = match mem::replace(&mut *state, State::Stopped(io::ErrorKind::Interrupted.into())) {
+            State::Finished(finished) => finished,
+            State::Stopped(error) => future::ready(Err(Arc::new(error))).boxed().shared(),
+            State::Recording(open) => {
+                let (path, partial) = (self.path.clone(), self.partial.clone());
+                let task = tokio::task::spawn_blocking(move || open.rewrite(&path, &partial));
+                let result = async move { task.await.map_err(io::Error::other).flatten().map_err(Arc::new) };
+                result.boxed().shared()
+            }
+        };
+        *state = State::Finished(finished.clone());
+        finished
     }
 }
 
@@ -217,8 +257,29 @@ fn create(path: &Path) -> io::Result<FrameWriter<BufWriter<File>>> {
 }
 
 impl State {
+    /// Writes to the file while the recording runs. An error stops the recording, and drops the values of
+    /// Secrets.
+    fn write(&mut self, write: impl FnOnce(&mut Open) -> io::Result<()>) {
+        let Self::Recording(open) = self else { return };
+        if let Err(error) = write(open) {
+            tracing::warn!(%error, "recording stopped; the program continues");
+            *self = Self::Stopped(error);
+        }
+    }
+}
+
+impl Open {
+    fn add(&mut self, entry: &Entry) -> io::Result<()> {
+        let payload = serde_json::to_vec(entry)?;
+        if payload.len() > self.left {
+            return Err(io::Error::new(io::ErrorKind::StorageFull, "the recording reached 256 MiB"));
+        }
+        self.left = self.left.saturating_sub(self.writer.write(ENTRY, &payload)?);
+        Ok(())
+    }
+
     /// Copies the entries of the partial file, and replaces all known values.
-    fn rewrite(&mut self, path: &Path, partial: &Path) -> io::Result<()> {
+    fn rewrite(mut self, path: &Path, partial: &Path) -> io::Result<()> {
         self.writer.flush()?;
         let temporary = with_suffix(path, ".tmp");
         let file = fs::read(partial)?;
@@ -236,29 +297,6 @@ impl State {
         writer.flush()?;
         fs::rename(&temporary, path)?;
         fs::remove_file(partial)
-    }
-
-    fn add(&mut self, entry: &Entry) {
-        if self.error.is_some() {
-            return;
-        }
-        let written = serde_json::to_vec(entry).map_err(io::Error::other).and_then(|payload| {
-            if payload.len() > self.left {
-                return Err(io::Error::new(io::ErrorKind::StorageFull, "the recording reached 256 MiB"));
-            }
-            self.writer.write(ENTRY, &payload)
-        });
-        match written {
-            Ok(written) => self.left = self.left.saturating_sub(written),
-            Err(error) => self.stop(error),
-        }
-    }
-
-    fn stop(&mut self, error: io::Error) {
-        if self.error.is_none() {
-            tracing::warn!(%error, "recording stopped; the program continues");
-            self.error = Some(error);
-        }
     }
 }
 
@@ -383,7 +421,7 @@ mod tests {
         read(&records_maps, "/api/v1/configmaps?watch=true").await;
         read(&records_secrets, "/api/v1/secrets/a").await;
         read(&records_maps, "/api/v1/configmaps?watch=true").await;
-        recording.finish().unwrap();
+        recording.finish().await.unwrap();
         let texts = chunks(&path);
         let data =
             |text: &String| serde_json::from_str::<serde_json::Value>(text).unwrap()["data"]["a"].clone();
@@ -416,8 +454,32 @@ mod tests {
             Recording::start(&path, client("{\"kind\":\"Secret\",\"data\":{\"a\":\"eA==\"}}")).unwrap();
         recording.stop(io::Error::other("the disk is full"));
         read(&client, "/api/v1/secrets/a").await;
-        assert!(recording.0.state.lock().redactor.is_empty());
-        assert!(recording.finish().is_err());
+        assert!(matches!(*recording.0.state.lock(), State::Stopped(_)), "the redactor is dropped");
+        assert!(recording.finish().await.is_err());
+    }
+
+    #[test]
+    fn finish_neither_blocks_requests_nor_depends_on_its_future() {
+        let runtime = tokio::runtime::Builder::new_current_thread().max_blocking_threads(1).build().unwrap();
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("r");
+        runtime.block_on(async {
+            let (release, wait) = std::sync::mpsc::channel::<()>();
+            // The file cannot be written before this task ends.
+            let busy = tokio::task::spawn_blocking(move || wait.recv());
+            let (recording, client) = Recording::start(&path, client("{}")).unwrap();
+            read(&client, "/api/v1/pods").await;
+            let mut finish = Box::pin(recording.finish());
+            assert!(futures_util::poll!(&mut finish).is_pending());
+            read(&client, "/api/v1/pods").await;
+            drop(finish);
+            assert!(!path.exists());
+            drop(release);
+            assert!(busy.await.unwrap().is_err());
+            recording.finish().await.unwrap();
+            recording.finish().await.unwrap();
+        });
+        assert_eq!(chunks(&path), ["{}"], "the second response is not recorded");
     }
 
     #[tokio::test]
@@ -432,7 +494,7 @@ mod tests {
             MAX_BODY_BYTES + 1,
             "the program reads it"
         );
-        let error = recording.finish().unwrap_err().to_string();
+        let error = recording.finish().await.unwrap_err().to_string();
         assert!(error.contains("larger than 64 MiB"), "{error}");
     }
 }

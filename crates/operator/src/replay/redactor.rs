@@ -41,11 +41,6 @@ pub(super) struct Redactor {
 }
 
 impl Redactor {
-    #[cfg(test)]
-    pub(super) fn is_empty(&self) -> bool {
-        self.placeholders.is_empty()
-    }
-
     /// Returns a body of a response for this resource without contents of sensitive objects. Returns `None`
     /// if the body is not JSON.
     pub(super) fn redact(&mut self, resource: &str, body: &[u8]) -> Option<String> {

@@ -5,7 +5,7 @@ use std::{collections::BTreeSet, time::Duration};
 use parking_lot::Mutex;
 use tokio::{
     sync::Notify,
-    time::{Instant, sleep_until, timeout},
+    time::{Instant, sleep_until, timeout, timeout_at},
 };
 
 /// The maximum time that an input waits for earlier inputs, which the program did not request.
@@ -16,24 +16,28 @@ const MAX_WAIT: Duration = Duration::from_secs(600);
 pub(super) struct Input {
     /// The position in the order of all inputs.
     pub(super) position: usize,
-    /// The time since the start. No two inputs have the same time, in milliseconds.
+    /// The time since the start of the recording. No two inputs have the same time, in milliseconds.
     pub(super) due: Duration,
 }
 
 /// Releases inputs in their recorded order.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(super) struct Timeline {
+    /// The due times of all inputs, by position.
+    due: Vec<Duration>,
     state: Mutex<State>,
     changed: Notify,
 }
 
 #[derive(Debug, Default)]
 struct State {
-    /// The time at which the first input was requested, minus its recorded time.
+    /// The time at which an input was first requested. It corresponds to the time of the first input.
     start: Option<Instant>,
     next: usize,
     /// The later inputs that the program no longer reads.
     skipped: BTreeSet<usize>,
+    /// The number of requested inputs that were not released yet.
+    requested: usize,
 }
 
 impl State {
@@ -42,17 +46,41 @@ impl State {
             self.next += 1;
         }
     }
+
+    /// Returns the inputs before this position that were neither released nor skipped.
+    fn missing(&self, end: usize) -> Vec<usize> {
+        (self.next..end).filter(|position| !self.skipped.contains(position)).collect()
+    }
+}
+
+/// Counts a requested input.
+struct Requested<'a>(&'a Timeline);
+
+impl Drop for Requested<'_> {
+    fn drop(&mut self) {
+        self.0.state.lock().requested -= 1;
+        self.0.changed.notify_waiters();
+    }
 }
 
 impl Timeline {
-    /// Waits until this input is due, and all earlier inputs were released. Returns false if an earlier input
-    /// was never requested.
+    pub(super) fn new(due: Vec<Duration>) -> Self {
+        Self { due, state: Mutex::default(), changed: Notify::new() }
+    }
+
+    /// Waits until this input is due, and all earlier inputs were released. Returns the earlier inputs that
+    /// were never requested.
     ///
     /// # Cancel safety
     /// If the future is dropped, the input is not released. The caller must skip it.
-    pub(super) async fn release(&self, input: Input) -> bool {
-        let start = *self.state.lock().start.get_or_insert_with(Instant::now);
-        sleep_until(start + input.due).await;
+    pub(super) async fn release(&self, input: Input) -> Vec<usize> {
+        let start = {
+            let mut state = self.state.lock();
+            state.requested += 1;
+            *state.start.get_or_insert_with(Instant::now)
+        };
+        let _requested = Requested(self);
+        sleep_until(start + self.since_first(input.due)).await;
         let turn = async {
             loop {
                 // Created before the check. A change after the check then completes this future.
@@ -63,13 +91,16 @@ impl Timeline {
                 changed.await;
             }
         };
-        let is_in_order = timeout(MAX_WAIT, turn).await.is_ok();
+        let _is_in_order = timeout(MAX_WAIT, turn).await;
         let mut state = self.state.lock();
+        let missing = state.missing(input.position);
         state.next = state.next.max(input.position + 1);
         state.advance();
-        drop(state);
-        self.changed.notify_waiters();
-        is_in_order
+        missing
+    }
+
+    fn since_first(&self, due: Duration) -> Duration {
+        due.saturating_sub(self.due.first().copied().unwrap_or_default())
     }
 
     /// Skips an input that the program does not read.
@@ -88,12 +119,31 @@ impl Timeline {
         self.state.lock().next
     }
 
-    /// Waits until this number of inputs was released or skipped.
-    pub(super) async fn until(&self, count: usize) {
+    /// Returns the number of all inputs.
+    pub(super) fn inputs(&self) -> usize {
+        self.due.len()
+    }
+
+    /// Waits until all inputs were released or skipped. Returns the missing inputs after the program has
+    /// requested no input for ten minutes, although one was due.
+    pub(super) async fn finished(&self) -> Vec<usize> {
         loop {
             let changed = self.changed.notified();
-            if self.released() >= count {
-                return;
+            let next_due = {
+                let state = self.state.lock();
+                let Some(due) = self.due.get(state.next) else { return Vec::new() };
+                state.start.map_or(Instant::now() + *due, |start| start + self.since_first(*due))
+            };
+            if timeout_at(next_due.max(Instant::now()) + MAX_WAIT, changed).await.is_ok() {
+                continue;
+            }
+            // Created before the check, as in `release`.
+            let changed = self.changed.notified();
+            {
+                let state = self.state.lock();
+                if state.requested == 0 {
+                    return state.missing(self.due.len());
+                }
             }
             changed.await;
         }

@@ -64,6 +64,29 @@ mod tests {
         objects.iter().map(slot).collect::<BTreeSet<_>>().len()
     }
 
+    /// Returns the mean number of clusters of the replica with most clusters, for many fleets. Each of the
+    /// replicas owns the same number of slots, except for a remainder.
+    fn mean_largest_share(clusters: usize, replicas: usize) -> f64 {
+        const FLEETS: usize = 500;
+        let division = Shard { key: ShardKey::Name, count: SlotCount::default(), slots: SlotSet::default() };
+        let largest = |fleet: usize| {
+            let mut counts = vec![0; replicas];
+            for cluster in 0..clusters {
+                let slot = slot_of_name(&division, &format!("fleet-{fleet}-cluster-{cluster}"), "");
+                counts[usize::from(slot.0) % replicas] += 1;
+            }
+            counts.into_iter().max().unwrap_or(0)
+        };
+        (0..FLEETS).map(largest).sum::<usize>() as f64 / FLEETS as f64
+    }
+
+    /// `docs/clusters.md` contains these numbers.
+    #[test]
+    fn largest_share_of_three_replicas_is_13_of_30_and_38_of_100_clusters() {
+        let shares = [30, 100].map(|clusters| mean_largest_share(clusters, 3).round());
+        assert_eq!(shares, [13.0, 38.0]);
+    }
+
     #[test]
     fn slot_depends_on_the_cluster_and_on_the_key() {
         let east = [("east", "a/x"), ("east", "a/y"), ("east", "b/x"), ("east", "node")];

@@ -15,7 +15,7 @@ use super::{
     rotation::Step,
     stored::{Content, Pair, Stored},
 };
-use crate::{Leadership, MissingRule, observe::certificate::Certificate, redact::redact};
+use crate::{Leadership, RbacPermission, observe::certificate::Certificate, redact::redact};
 
 /// The maximum time after which each replica reads the Secret, and the leader checks the targets. The time
 /// is shorter if the publish delay is short.

@@ -96,10 +96,14 @@ async fn handlers_are_attached_before_the_caches_start() {
         let handlers = informers[0].handlers.len();
         recorded.lock().push(format!("{} informers, {handlers} handlers, {started} tasks", informers.len()));
     });
+    let clusters = world.clusters.clone();
     let running = world.run().await;
     running.engage("east", &server("1"));
     sleep(SECOND).await;
     assert_eq!(take(&engaged), ["1 informers, 2 handlers, 0 tasks"]);
+    let late = Arc::clone(&engaged);
+    clusters.on_engage(move |cluster| late.lock().push(cluster.name().to_string()));
+    assert_eq!(take(&engaged), ["east"], "the cluster is already engaged");
     assert_eq!(take(&events), ["east/default/web listed"]);
     running.stop().await;
 }
@@ -176,7 +180,7 @@ async fn manager_stops_without_deletes_and_while_a_cluster_hangs() {
     sleep(SECOND).await;
     running.stop().await;
     assert_eq!((take(&record).len(), take(&events)), (1, vec!["good/default/web listed".to_owned()]));
-    assert!(clusters.all().is_empty());
+    assert!(clusters.list().is_empty());
     let requests = good.journal().requests().len();
     sleep(3000 * SECOND).await;
     assert_eq!(good.journal().requests().len(), requests);
@@ -231,7 +235,7 @@ async fn dropped_manager_stops_the_informers_of_clusters() {
     let cluster = clusters.get("east").unwrap();
     running.manager.abort();
     sleep(SECOND).await;
-    assert!(cluster.has_left() && clusters.all().is_empty());
+    assert!(cluster.is_disengaged() && clusters.list().is_empty());
     let requests = east.journal().requests().len();
     east.create(&map("late", "1")).unwrap();
     sleep(3000 * SECOND).await;

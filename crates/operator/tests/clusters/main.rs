@@ -13,7 +13,7 @@ use k8s_openapi::api::core::v1::{ConfigMap, Secret};
 use kube_client::Client;
 use kube_informer::{LabelSelector, ObjectKey};
 use kube_operator::{
-    Action, ClusterController, ClusterKey, ClusterName, ClusterRequest, ClusterSet, Clusters, Controller,
+    Action, ClusterController, ClusterEngager, ClusterKey, ClusterName, ClusterRequest, Clusters, Controller,
     Failure, Manager, ManagerError, ManagerOptions, Request, Source,
 };
 use kube_testserver::{Fault, RequestMatch, Server};
@@ -29,12 +29,12 @@ struct World {
     hub: Server,
     manager: Manager,
     clusters: Clusters,
-    set: oneshot::Receiver<ClusterSet>,
+    set: oneshot::Receiver<ClusterEngager>,
 }
 
 /// A running manager.
 struct Running {
-    set: ClusterSet,
+    set: ClusterEngager,
     stop: CancellationToken,
     manager: JoinHandle<Result<(), ManagerError>>,
 }
@@ -51,7 +51,7 @@ impl World {
     fn on(hub: Server, options: ManagerOptions) -> Self {
         let mut manager = Manager::new(client(&hub), options).unwrap();
         let (sender, set) = oneshot::channel();
-        let clusters = manager.clusters(async move |clusters: ClusterSet, stop: CancellationToken| {
+        let clusters = manager.clusters(async move |clusters: ClusterEngager, stop: CancellationToken| {
             sender.send(clusters).unwrap();
             stop.cancelled().await;
             Ok::<_, Failure>(())

@@ -41,7 +41,11 @@ async fn pages_contain_clusters_and_bad_cluster_does_not_fail_readiness() {
     let mut world =
         World::with_options(ManagerOptions { bind_address: address, ..ManagerOptions::default() });
     let address = world.manager.local_address().unwrap();
-    let _record = add_recorder(&mut world);
+    let controller = ClusterController::new(&world.clusters.informer::<ConfigMap>());
+    world.manager.add_cluster_controller(controller, |request: ClusterRequest<ConfigMap>| async move {
+        request.cluster.event_recorder("example.com/test")?;
+        Ok::<_, Failure>(Action::Done)
+    });
     let running = world.run().await;
     get_until(address, "/readyz", &["503", "[-] clusters: waiting for the clusters of the provider\n"]).await;
     let (bad, slow, good) = (server("bad"), server("slow"), server("good"));
@@ -76,5 +80,20 @@ async fn pages_contain_clusters_and_bad_cluster_does_not_fail_readiness() {
     get_until(address, "/debug/clusters", &["\"name\": \"bad\"", "\"state\": \"synced\"", "403"]).await;
     get_until(address, "/debug/informers", &["\"cluster\": \"good\""]).await;
     get_until(address, "/debug/why/configmap/good/default/web", &["\"key\": \"good/default/web\""]).await;
+    let lines = [
+        "cluster_reconciles_total{controller=\"configmap\",cluster=\"good\",result=\"success\"} 1\n",
+        "cluster_reconciles_total{controller=\"configmap\",cluster=\"good\",result=\"error\"} 0\n",
+        "cluster_reconcile_seconds_total{controller=\"configmap\",cluster=\"good\"} ",
+        "event_recorder_waiting{cluster=\"good\",controller=\"example.com/test\"} 0.0\n",
+        "event_recorder_events_total{cluster=\"good\",controller=\"example.com/test\",result=\"sent\"} 0\n",
+    ];
+    get_until(address, "/metrics", &lines).await;
+    let events = get(address, "/debug/events").await;
+    assert!(events.contains("\"cluster\": \"good\"") && events.contains("\"cluster\": \"slow\""), "{events}");
+    running.set.disengage(&name("good"));
+    get_until(address, "/metrics", &["clusters{state=\"synced\"} 1.0\n"]).await;
+    let metrics = get(address, "/metrics").await;
+    assert!(metrics.contains("cluster=\"slow\"") && !metrics.contains("cluster=\"good\""), "{metrics}");
+    assert!(!get(address, "/debug/events").await.contains("\"good\""));
     running.stop().await;
 }

@@ -117,11 +117,11 @@ async fn broken_kubeconfig_in_secret_is_isolated_and_can_be_corrected() {
     replace(&hub, &secret("east", "kubeconfig", &json!("[")));
     wait_for(&clusters, "east", ClusterState::Failing, "Secret fleet/east: the kubeconfig is not valid")
         .await;
-    assert!(!engaged.has_left());
+    assert!(!engaged.is_disengaged());
     // A valid one replaces the cluster, also with the same content as before.
     replace(&hub, &secret("east", "kubeconfig", &good));
     wait_for(&clusters, "east", ClusterState::Synced, "").await;
-    engaged.left().await;
+    engaged.disengaged().await;
     // A change of a label does not.
     let engaged = clusters.get("east").unwrap();
     let label = json!({"metadata": {"labels": {"a": "b"}}});
@@ -129,7 +129,7 @@ async fn broken_kubeconfig_in_secret_is_isolated_and_can_be_corrected() {
 
     replace(&hub, &secret("file", "kubeconfig", &good));
     wait_for(&clusters, "file", ClusterState::Synced, "").await;
-    assert!(!engaged.has_left());
+    assert!(!engaged.is_disengaged());
     for name in ["file", "no-yaml"] {
         hub.delete_untyped("v1", "Secret", Some("fleet"), name).unwrap();
         wait_until_gone(&clusters, name).await;
@@ -155,7 +155,7 @@ async fn contexts_of_kubeconfig_file_are_added_and_removed() {
         manager.clusters(KubeconfigProvider::new().path(&path).contexts(["a", "team/b", "late", "never"]));
     let stop = CancellationToken::new();
     let running = tokio::spawn(manager.run(stop.clone().cancelled_owned()));
-    let engaged = || clusters.all().iter().map(|cluster| cluster.name().to_string()).collect::<Vec<_>>();
+    let engaged = || clusters.list().iter().map(|cluster| cluster.name().to_string()).collect::<Vec<_>>();
     sleep(SECOND).await;
     assert_eq!(engaged(), ["a", "team:b"]);
     wait_for(&clusters, "never", ClusterState::Failing, "context").await;
@@ -167,10 +167,10 @@ async fn contexts_of_kubeconfig_file_are_added_and_removed() {
     write(&file(&["late", "a"]));
     sleep(20 * SECOND).await;
     assert_eq!(engaged(), ["a", "late"]);
-    assert!(!a.has_left(), "the context has not changed");
+    assert!(!a.is_disengaged(), "the context has not changed");
     write(&file(&["late", "a"]).replace(TOKEN, "new"));
     sleep(20 * SECOND).await;
-    assert_eq!((engaged(), a.has_left()), (vec!["a".to_owned(), "late".to_owned()], true));
+    assert_eq!((engaged(), a.is_disengaged()), (vec!["a".to_owned(), "late".to_owned()], true));
     std::fs::remove_file(&path).unwrap();
     sleep(20 * SECOND).await;
     assert_eq!(engaged(), ["a", "late"]);
@@ -224,4 +224,34 @@ async fn exec_program_of_kubeconfig_does_not_block_the_runtime() {
     timeout(60 * SECOND, engaged).await.unwrap();
     stop.cancel();
     running.await.unwrap().unwrap();
+}
+
+/// The program of the context `a` runs as long as its folder exists.
+#[cfg(unix)]
+#[tokio::test]
+async fn exec_program_that_hangs_delays_neither_other_contexts_nor_the_shutdown() {
+    let folder = tempfile::tempdir().unwrap();
+    let (path, started) = (folder.path().join("config"), folder.path().join("started"));
+    let script = format!("touch {}; while [ -e {0} ]; do sleep 0.02; done", started.display());
+    let address = SocketAddr::from(([127, 0, 0, 1], 1));
+    let mut config = kubeconfig(&[("a", address), ("b", address)]);
+    config["users"][0]["user"] = json!({"exec": {
+        "apiVersion": "client.authentication.k8s.io/v1", "command": "sh", "args": ["-c", script],
+        "interactiveMode": "Never"
+    }});
+    std::fs::write(&path, config.to_string()).unwrap();
+    let options = ManagerOptions { bind_address: None, ..ManagerOptions::default() };
+    let mut manager = Manager::new(client(&Server::new()), options).unwrap();
+    let clusters = manager.clusters(KubeconfigProvider::new().path(&path));
+    let stop = CancellationToken::new();
+    let running = tokio::spawn(manager.run(stop.clone().cancelled_owned()));
+    let engaged = async {
+        while clusters.get("b").is_none() || !started.exists() {
+            sleep(Duration::from_millis(10)).await;
+        }
+    };
+    timeout(20 * SECOND, engaged).await.unwrap();
+    stop.cancel();
+    timeout(20 * SECOND, running).await.unwrap().unwrap().unwrap();
+    assert!(clusters.get("a").is_none() && started.exists());
 }

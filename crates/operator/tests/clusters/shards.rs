@@ -223,7 +223,7 @@ async fn run_seed(seed: u64, sharding: ClusterSharding, processes: usize) {
     }
     converge(&running, &fleet, &context).await;
     let names = |process: &Process| {
-        process.clusters.all().iter().map(|cluster| cluster.name().to_string()).collect::<Vec<_>>()
+        process.clusters.list().iter().map(|cluster| cluster.name().to_string()).collect::<Vec<_>>()
     };
     // A process disengages a cluster shortly after its slot has moved.
     sleep(5 * SECOND).await;
@@ -267,6 +267,38 @@ async fn three_processes_share_clusters() {
 async fn three_processes_share_the_objects_of_each_cluster() {
     for seed in 0..SEEDS {
         run_seed(seed, ClusterSharding::ByKey, 3).await;
+    }
+}
+
+/// Without an election, and with default options, each process reconciles only the objects in its slots.
+#[tokio::test(start_paused = true)]
+async fn each_object_is_reconciled_by_one_process_without_an_election() {
+    let hub = Server::new();
+    let mut processes = Vec::new();
+    for _ in 0..2 {
+        let options = ManagerOptions {
+            bind_address: None,
+            shards: Some(ShardOptions::new("default", "operator")),
+            election: None,
+            ..ManagerOptions::default()
+        };
+        let mut world = World::on(hub.clone(), options);
+        let record = add_recorder(&mut world);
+        processes.push((world.run().await, record));
+    }
+    // The processes divide the slots before the clusters are engaged.
+    sleep(60 * SECOND).await;
+    for number in 0..12 {
+        let server = server("1");
+        processes.iter().for_each(|(running, _)| running.engage(&format!("cluster-{number}"), &server));
+    }
+    sleep(60 * SECOND).await;
+    let records: Vec<_> = processes.iter().map(|(_, record)| take(record)).collect();
+    let all: BTreeSet<_> = records.iter().flatten().collect();
+    assert!(records.iter().all(|record| !record.is_empty()), "{records:?}");
+    assert_eq!((all.len(), records[0].len() + records[1].len()), (12, 12), "{records:?}");
+    for (running, _) in processes {
+        running.stop().await;
     }
 }
 

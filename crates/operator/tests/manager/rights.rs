@@ -129,7 +129,7 @@ async fn check_lists_missing_and_superfluous_permissions() {
     let mut manager = Manager::new(client, ManagerOptions { election, ..options() }).unwrap();
     let _pods = manager.factory().informer::<Pod>().unwrap();
     manager.require_writes::<Pod>(&[WriteKind::Delete]);
-    let roles = manager.rbac_roles("web").bound_to("ops", "web");
+    let roles = manager.rbac_roles("web").bind_to_service_account("ops", "web");
     let missing = manager.check_permissions().await.unwrap();
     assert_eq!((missing.missing.len(), missing.superfluous.len()), (8, 0), "{missing}");
 
@@ -181,10 +181,10 @@ async fn recorded(add: impl Fn(RbacRoles) -> RbacRoles, only_record: bool) -> (V
         let _denied = api.patch("key", &PatchParams::apply("web"), &patch).await;
         Ok(())
     });
-    for object in add(manager.rbac_roles("web")).bound_to("default", "web").objects() {
+    for object in add(manager.rbac_roles("web")).bind_to_service_account("default", "web").objects() {
         server.create(&object).unwrap();
     }
-    server.access().only_record(only_record);
+    server.access().enforce(!only_record);
     let stop = CancellationToken::new();
     let running = tokio::spawn(manager.run(stop.clone().cancelled_owned()));
     tokio::time::sleep(std::time::Duration::from_secs(60)).await;

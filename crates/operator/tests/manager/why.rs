@@ -80,3 +80,56 @@ async fn page_why_without_explain_changes_contains_the_time() {
     stop.cancel();
     running.await.unwrap().unwrap();
 }
+
+/// The watch delivers two changes while the key waits for its reconcile.
+#[tokio::test]
+async fn page_why_contains_all_changes_since_the_last_reconcile() {
+    let mut world = World::new(ManagerOptions {
+        bind_address: Some(([127, 0, 0, 1], 0).into()),
+        explain_changes: true,
+        ..ManagerOptions::default()
+    });
+    world.create("web").await;
+    let started = Arc::new(tokio::sync::Semaphore::new(1));
+    let permits = Arc::clone(&started);
+    let controller = world.controller();
+    world.manager.add_controller(controller, move |_: Request<ConfigMap>| {
+        let permits = Arc::clone(&permits);
+        async move {
+            permits.acquire().await.unwrap().forget();
+            Ok::<_, Failure>(Action::Done)
+        }
+    });
+    let (server, address) = (world.server.clone(), world.manager.local_address().unwrap());
+    let (_, stop, running) = world.run();
+    let path = "/debug/why/configmap/default/web";
+    let changes = |text: &str| {
+        let why: Value = serde_json::from_str(text).ok()?;
+        let changes = why["lastRun"]["changes"].as_array()?.clone();
+        let fields: Vec<Value> = changes.iter().map(|change| change["fields"].clone()).collect();
+        Some((why["runningForSeconds"].is_f64(), fields, why["waitsBecause"].clone()))
+    };
+    get_until(address, path, |_, text| changes(text).is_some()).await;
+    let maps: Api<ConfigMap> = Api::default_namespaced(Client::new(server.service(), "default"));
+    let patch = async |field: &str, value: usize| {
+        let patch = Patch::Merge(json!({"data": {field: value.to_string()}}));
+        maps.patch("web", &PatchParams::default(), &patch).await.unwrap();
+    };
+    // This reconcile waits for a permit.
+    patch("running", 0).await;
+    get_until(address, path, |_, text| changes(text).is_some_and(|(is_running, ..)| is_running)).await;
+    for value in 0..6 {
+        patch(["a", "b"][value % 2], value).await;
+    }
+    let queued = |text: &str| changes(text).is_some_and(|(.., waits)| waits != json!([]));
+    get_until(address, path, |_, text| queued(text)).await;
+    started.add_permits(2);
+    let expected: Vec<_> = ["a", "b", "a", "b"].map(|field| json!([format!("data.{field}")])).into();
+    let last =
+        |text: &str| changes(text).is_some_and(|(is_running, fields, _)| !is_running && fields == expected);
+    let text = get_until(address, path, |_, text| last(text)).await;
+    let why: Value = serde_json::from_str(&text).unwrap();
+    assert_eq!(why["lastRun"]["omittedChanges"], 2, "{why}");
+    stop.cancel();
+    running.await.unwrap().unwrap();
+}

@@ -44,7 +44,7 @@ struct AccessLists {
     open: bool,
     anonymous: bool,
     /// True if requests that no rule allows are only recorded.
-    only_record: bool,
+    is_enforced: bool,
     last: u64,
     /// Derived from the stored roles and bindings. `None` means the bootstrap policy.
     stored_policy: Option<Policy>,
@@ -81,7 +81,7 @@ impl Access {
         let open = users.is_empty();
         let (stored_policy, rules) = (None, Vec::new());
         let lists =
-            AccessLists { users, open, anonymous: true, only_record: false, last: 0, stored_policy, rules };
+            AccessLists { users, open, anonymous: true, is_enforced: true, last: 0, stored_policy, rules };
         Self {
             lists: Arc::new(RwLock::new(lists)),
             derived_from: rbac.then(Arc::default),
@@ -144,11 +144,11 @@ impl Access {
         self.lists.write().anonymous = on;
     }
 
-    /// Sets whether the server permits requests that no rule allows, and only records them as
-    /// [`Usage::denied`]. A test can thus find all missing rights of a program. Access reviews still return
-    /// the rights of the rules. Default: `false`.
-    pub fn only_record(&self, on: bool) {
-        self.lists.write().only_record = on;
+    /// Sets whether the server rejects requests that no rule allows. Otherwise, it permits them, and records
+    /// them as [`Usage::denied`]. A test can thus find all missing rights of a program. Access reviews still
+    /// return the rights of the rules. Default: `true`.
+    pub fn enforce(&self, on: bool) {
+        self.lists.write().is_enforced = on;
     }
 
     /// Adds a rule. The rule applies to later requests.
@@ -223,7 +223,7 @@ impl Access {
         }
         if self.decide(user, request) == Decision::NoOpinion {
             self.log.lock().add(&user.name, Record::Denied(request.clone()));
-            if self.lists.read().only_record {
+            if !self.lists.read().is_enforced {
                 return Ok(());
             }
         }

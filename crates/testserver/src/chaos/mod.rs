@@ -52,7 +52,7 @@ struct Invariant {
 ///         drop(service);
 ///         std::future::pending().await
 ///     })
-///     .invariant("the settings exist", |server| {
+///     .eventually("the settings exist", |server| {
 ///         server.get_untyped("v1", "ConfigMap", None, "settings").map(drop).map_err(|status| status.to_string())
 ///     })
 ///     .run()
@@ -147,7 +147,7 @@ impl Chaos {
     /// randomness.
     ///
     /// Ignore the errors of actions that can be impossible, such as the deletion of an object that does not
-    /// exist. Each step can be the last step, so an [invariant](Self::invariant) must not need a later step.
+    /// exist. Each step can be the last step, so an [invariant](Self::eventually) must not need a later step.
     pub fn step(mut self, step: impl Fn(&Server, &mut fastrand::Rng) + Send + Sync + 'static) -> Self {
         self.step = Arc::new(step);
         self
@@ -160,10 +160,10 @@ impl Chaos {
     }
 
     /// Adds an invariant that must hold at the end of the test, when all faults have stopped and the cluster
-    /// is [quiet](Self::quiet).
+    /// is [quiet](Self::quiet_period).
     ///
     /// If the invariant does not hold, `check` returns a description of the violation.
-    pub fn invariant(
+    pub fn eventually(
         self,
         name: &str,
         check: impl Fn(&Server) -> Result<(), String> + Send + Sync + 'static,
@@ -195,7 +195,7 @@ impl Chaos {
     ///
     /// It must be longer than the longest backoff and the longest delay of a requeue of the operator. Writes
     /// of Leases and Events do not count.
-    pub fn quiet(mut self, quiet: Duration) -> Self {
+    pub fn quiet_period(mut self, quiet: Duration) -> Self {
         self.quiet = quiet;
         self
     }

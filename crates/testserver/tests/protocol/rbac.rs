@@ -67,7 +67,7 @@ async fn recorded_run_permits_requests_and_lists_their_missing_rights() {
     let server = Server::builder().rbac(true).build();
     let operator = server.service().with_token(&server.access().service_account("default", "operator"));
     assert_eq!(code(&operator, "POST", MAPS).await, 403);
-    server.access().only_record(true);
+    server.access().enforce(false);
     assert_eq!(code(&operator, "POST", MAPS).await, 201);
     let apply = |name: &str| {
         let request = Request::patch(format!("{MAPS}/{name}?fieldManager=me"));
@@ -92,7 +92,7 @@ async fn recorded_run_permits_requests_and_lists_their_missing_rights() {
     server.access().add_rule(Rule::deny());
     assert_eq!(code(&operator, "POST", MAPS).await, 403, "a rule denies the request");
     server.access().clear_rules();
-    server.access().only_record(false);
+    server.access().enforce(true);
     assert_eq!(operator.respond(apply("c")).await.unwrap().status().as_u16(), 403);
 }
 

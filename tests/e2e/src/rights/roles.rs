@@ -55,7 +55,7 @@ impl Roles {
     /// Returns the roles with this name, and bindings to a service account in the namespace `default` with
     /// the same name.
     #[must_use]
-    pub fn bound_to(&self, account: &str) -> Vec<Value> {
+    pub fn bind_to_service_account(&self, account: &str) -> Vec<Value> {
         let subject = json!({"kind": "ServiceAccount", "namespace": "default", "name": account});
         let bind = |role: &Value| {
             let mut role = role.clone();
@@ -112,7 +112,7 @@ mod tests {
             rules.remove(number);
             assert_eq!(reduced.roles.0[0]["rules"], json!(rules));
         }
-        assert_eq!(roles.bound_to("a")[1]["kind"], "RoleBinding");
+        assert_eq!(roles.bind_to_service_account("a")[1]["kind"], "RoleBinding");
         assert!(Roles::parse("kind: Role\n").is_err());
         Ok(())
     }

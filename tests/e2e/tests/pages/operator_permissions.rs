@@ -63,7 +63,7 @@ async fn works(roles: &Roles) -> Result<(), String> {
     server.install::<Page>().unwrap();
     let namespace = json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "operators"}});
     server.create(&namespace).unwrap();
-    for object in roles.bound_to("page-operator") {
+    for object in roles.bind_to_service_account("page-operator") {
         server.create(&object).unwrap();
     }
     let token = server.access().service_account("default", "page-operator");

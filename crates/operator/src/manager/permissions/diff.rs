@@ -8,7 +8,7 @@ use k8s_openapi::api::authorization::v1::{
 };
 use kube_client::{Api, Client, api::PostParams};
 
-use super::{MAX_CONCURRENT_REVIEWS, MissingRule, is_missing};
+use super::{MAX_CONCURRENT_REVIEWS, RbacPermission, is_missing};
 use crate::redact::redact;
 
 /// Contains the differences between the permissions that a program needs and the permissions of its account.
@@ -18,10 +18,10 @@ use crate::redact::redact;
 #[non_exhaustive]
 pub struct PermissionDiff {
     /// The permissions that the program needs and the account lacks.
-    pub missing: Vec<MissingRule>,
+    pub missing: Vec<RbacPermission>,
     /// The permissions of the account that the program does not need, by namespace. A verb, group or resource
     /// can be `*`.
-    pub superfluous: Vec<MissingRule>,
+    pub superfluous: Vec<RbacPermission>,
     /// Whether the server cannot list all permissions of the account, so `superfluous` may be incomplete. The
     /// reason is often another authorizer than RBAC.
     pub incomplete: bool,
@@ -77,7 +77,7 @@ pub enum PermissionCheckError {
 /// Compares these rules with the rules of the client's account.
 pub(crate) async fn compare(
     client: &Client,
-    required: &BTreeSet<MissingRule>,
+    required: &BTreeSet<RbacPermission>,
 ) -> Result<PermissionDiff, PermissionCheckError> {
     let reviews = stream::iter(required).map(|rule| async move {
         let missing = is_missing(client, rule).await.map_err(|source| PermissionCheckError::Access {
@@ -115,7 +115,7 @@ async fn granted(client: &Client, namespace: &str) -> Result<SubjectRulesReviewS
 }
 
 /// Splits a rule into rules with one verb, group, resource and name.
-fn single_rules(rule: &ResourceRule, namespace: &str) -> Vec<MissingRule> {
+fn single_rules(rule: &ResourceRule, namespace: &str) -> Vec<RbacPermission> {
     let names: Vec<Option<&String>> = match rule.resource_names.as_deref() {
         None | Some([]) => vec![None],
         Some(names) => names.iter().map(Some).collect(),
@@ -124,7 +124,7 @@ fn single_rules(rule: &ResourceRule, namespace: &str) -> Vec<MissingRule> {
     for group in rule.api_groups.iter().flatten() {
         for resource in rule.resources.iter().flatten() {
             for verb in &rule.verbs {
-                rules.extend(names.iter().map(|name| MissingRule {
+                rules.extend(names.iter().map(|name| RbacPermission {
                     group: group.clone(),
                     resource: resource.clone(),
                     verb: verb.clone(),
@@ -138,7 +138,7 @@ fn single_rules(rule: &ResourceRule, namespace: &str) -> Vec<MissingRule> {
 }
 
 /// Returns whether a program needs a granted permission. Each account may review its own permissions.
-fn is_needed(granted: &MissingRule, required: &BTreeSet<MissingRule>) -> bool {
+fn is_needed(granted: &RbacPermission, required: &BTreeSet<RbacPermission>) -> bool {
     if granted.verb == "create" && granted.resource.starts_with("selfsubject") {
         return true;
     }
@@ -147,7 +147,7 @@ fn is_needed(granted: &MissingRule, required: &BTreeSet<MissingRule>) -> bool {
     namespaces.iter().any(|namespace| {
         names.iter().any(|name| {
             let (namespace, name) = (namespace.clone(), name.clone());
-            required.contains(&MissingRule { namespace, name, ..granted.clone() })
+            required.contains(&RbacPermission { namespace, name, ..granted.clone() })
         })
     })
 }

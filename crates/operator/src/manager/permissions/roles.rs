@@ -12,7 +12,7 @@ use k8s_openapi::{
 use serde::Serialize;
 use serde_json::Value;
 
-use super::{MissingRule, rules_of_verbs, yaml::write_map};
+use super::{RbacPermission, rules_of_verbs, yaml::write_map};
 
 /// Contains the roles that grant a program its permissions, and optionally their bindings.
 /// [`Manager::rbac_roles`](crate::Manager::rbac_roles) creates the roles.
@@ -31,14 +31,14 @@ pub struct RbacRoles {
     /// The bindings of the roles.
     pub role_bindings: Vec<RoleBinding>,
     name: String,
-    rules: BTreeSet<MissingRule>,
+    rules: BTreeSet<RbacPermission>,
 }
 
 impl RbacRoles {
     /// Creates roles with the same name.
-    pub(crate) fn new(name: &str, rules: &BTreeSet<MissingRule>) -> Self {
+    pub(crate) fn new(name: &str, rules: &BTreeSet<RbacPermission>) -> Self {
         let rules: BTreeSet<_> = rules.iter().filter(|rule| !is_implied(rule, rules)).cloned().collect();
-        let mut by_namespace: BTreeMap<Option<&str>, Vec<&MissingRule>> = BTreeMap::new();
+        let mut by_namespace: BTreeMap<Option<&str>, Vec<&RbacPermission>> = BTreeMap::new();
         for rule in &rules {
             by_namespace.entry(rule.namespace.as_deref()).or_default().push(rule);
         }
@@ -73,7 +73,7 @@ impl RbacRoles {
     /// Adds a binding for each role. The bindings have the names of the roles. `namespace` and `account`
     /// identify the ServiceAccount.
     #[must_use]
-    pub fn bound_to(mut self, namespace: &str, account: &str) -> Self {
+    pub fn bind_to_service_account(mut self, namespace: &str, account: &str) -> Self {
         let subject = Subject {
             kind: "ServiceAccount".to_owned(),
             name: account.to_owned(),
@@ -135,16 +135,16 @@ fn metadata(name: &str, namespace: Option<&str>) -> ObjectMeta {
 }
 
 /// Returns whether another rule grants the same for more namespaces or names.
-fn is_implied(rule: &MissingRule, rules: &BTreeSet<MissingRule>) -> bool {
-    let MissingRule { namespace, name, .. } = rule;
+fn is_implied(rule: &RbacPermission, rules: &BTreeSet<RbacPermission>) -> bool {
+    let RbacPermission { namespace, name, .. } = rule;
     let wider = [(&None, &None), (&None, name), (namespace, &None)];
     wider.into_iter().filter(|wider| *wider != (namespace, name)).any(|(namespace, name)| {
-        rules.contains(&MissingRule { namespace: namespace.clone(), name: name.clone(), ..rule.clone() })
+        rules.contains(&RbacPermission { namespace: namespace.clone(), name: name.clone(), ..rule.clone() })
     })
 }
 
 /// Combines rules of one namespace.
-fn policy_rules(rules: &[&MissingRule]) -> Vec<PolicyRule> {
+fn policy_rules(rules: &[&RbacPermission]) -> Vec<PolicyRule> {
     // First, all verbs of a resource and a name. Then all names, and all resources with the same verbs.
     let mut verbs: BTreeMap<_, BTreeSet<&str>> = BTreeMap::new();
     for rule in rules {
@@ -179,12 +179,12 @@ fn policy_rules(rules: &[&MissingRule]) -> Vec<PolicyRule> {
 mod tests {
     use super::*;
 
-    fn rule(text: &str) -> MissingRule {
+    fn rule(text: &str) -> RbacPermission {
         let [verb, group, resource, namespace, name] = text.split(' ').collect::<Vec<_>>()[..] else {
             panic!("{text}")
         };
         let optional = |text: &str| Some(text.to_owned()).filter(|text| text != "-");
-        MissingRule {
+        RbacPermission {
             group: group.trim_start_matches('-').to_owned(),
             resource: resource.to_owned(),
             verb: verb.to_owned(),
@@ -255,8 +255,8 @@ rules:
 
     #[test]
     fn each_role_has_a_binding() {
-        let roles =
-            roles(&["get - pods - -", "get - secrets one -", "get - secrets two -"]).bound_to("ns", "me");
+        let roles = roles(&["get - pods - -", "get - secrets one -", "get - secrets two -"])
+            .bind_to_service_account("ns", "me");
         let objects = roles.objects();
         let kinds: Vec<_> = objects.iter().map(|object| object["kind"].as_str().unwrap()).collect();
         let bindings = ["ClusterRoleBinding", "RoleBinding", "RoleBinding"];
