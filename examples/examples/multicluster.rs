@@ -5,14 +5,15 @@
 //!
 //! With `--cluster`, the example reads the ConfigMaps of all contexts of the kubeconfig, or with `--context`
 //! of one context. The example does not write. If you add or remove a context, the example adds or removes a
-//! cluster. If a cluster cannot be reached, the log contains one warning, and all other clusters continue.
+//! cluster. If a cluster cannot be reached, the log contains one warning, and all other clusters continue. The
+//! command `rbac` prints the roles that the example needs in each cluster.
 
 use std::process::ExitCode;
 
-use clap::Parser;
+use clap::{Parser, Subcommand};
 use kube_client::Client;
 use kube_informer_examples::{cli, cluster::ClusterArgs, multicluster::operator};
-use kube_operator::{ClusterName, ClusterSet, Failure, KubeconfigProvider, Manager};
+use kube_operator::{ClusterName, ClusterSet, Failure, KubeconfigProvider, Manager, offline_client};
 use kube_testserver::Server;
 use serde_json::json;
 use tokio::{
@@ -37,9 +38,22 @@ async fn main() -> ExitCode {
 struct Flags {
     #[command(flatten)]
     cluster: ClusterArgs,
+    #[command(subcommand)]
+    command: Option<Command>,
 }
 
-async fn run(Flags { cluster }: Flags) -> anyhow::Result<()> {
+#[derive(Subcommand)]
+enum Command {
+    /// Print the roles that this example needs in each cluster, without a cluster.
+    Rbac,
+}
+
+async fn run(Flags { cluster, command }: Flags) -> anyhow::Result<()> {
+    if let Some(Command::Rbac) = command {
+        let manager = operator(offline_client("default"), KubeconfigProvider::new(), drop)?;
+        print!("{}", manager.rbac_roles("multicluster"));
+        return Ok(());
+    }
     if cluster.is_embedded() {
         return demo().await;
     }

@@ -3,12 +3,16 @@
 //! Without options, the example runs on an API server in memory, which calls the webhooks over HTTPS. With
 //! `--cluster --write`, it installs the CRD and the webhook configurations on the cluster of the current
 //! kubeconfig context. The cluster must reach this program at the host of `--host`. The example creates a
-//! database in the old version, reads it in the new version, and tries an invalid change.
+//! database in the old version, reads it in the new version, and tries an invalid change. The command `rbac`
+//! prints the roles that the example needs.
 
 use std::{net::SocketAddr, process::ExitCode, time::Duration};
 
 use anyhow::{Context, bail};
-use clap::Parser;
+use clap::{Parser, Subcommand};
+use k8s_openapi::api::admissionregistration::v1::{
+    MutatingWebhookConfiguration, ValidatingWebhookConfiguration,
+};
 use kube_client::{
     Api, Client,
     api::{ApiResource, DeleteParams, DynamicObject, Patch, PatchParams, PostParams, TypeMeta},
@@ -19,7 +23,7 @@ use kube_informer_examples::{
     database::{CRD, Database, DatabaseSpec, configurations, crd, v1beta1, webhooks},
 };
 use kube_operator::{
-    Manager, ManagerOptions, ensure_crd,
+    Manager, ManagerOptions, WriteKind, ensure_crd, offline_client,
     webhook::{CaTarget, SecretCertificate, WebhookCertificate, WebhookOptions},
 };
 use kube_testserver::Server;
@@ -46,6 +50,14 @@ struct Flags {
     /// The host name or IP address at which the API server reaches this program.
     #[arg(long, default_value = "127.0.0.1")]
     host: String,
+    #[command(subcommand)]
+    command: Option<Command>,
+}
+
+#[derive(Subcommand)]
+enum Command {
+    /// Print the roles that this example needs, without a cluster.
+    Rbac,
 }
 
 #[tokio::main]
@@ -56,6 +68,12 @@ async fn main() -> ExitCode {
 }
 
 async fn run(flags: Flags) -> anyhow::Result<()> {
+    if let Some(Command::Rbac) = flags.command {
+        let namespace = flags.cluster.namespace.as_deref().unwrap_or("default");
+        let (manager, _) = manager(&offline_client(namespace), namespace, flags.address, &flags.host)?;
+        print!("{}", manager.rbac_roles(FIELD_MANAGER));
+        return Ok(());
+    }
     let client = if flags.cluster.is_embedded() {
         Client::new(Server::new().service(), "default")
     } else if flags.write {
@@ -94,6 +112,12 @@ fn manager(
     };
     let certificate = WebhookCertificate::Secret(certificate);
     manager.serve_webhooks(webhooks(), WebhookOptions { bind_address, certificate })?;
+    // The permissions of `ensure_crd`, `apply` and `show`.
+    manager.require_crd(CRD);
+    manager.require_writes::<MutatingWebhookConfiguration>(&[WriteKind::Apply]);
+    manager.require_writes::<ValidatingWebhookConfiguration>(&[WriteKind::Apply]);
+    let verbs = ["create", "get", "patch", "delete"];
+    manager.require_permissions(&verbs, "examples.kube-informer.dev", "databases", Some(namespace));
     let port = manager.local_webhook_address().context("the manager serves no webhooks")?.port();
     Ok((manager, format!("https://{host}:{port}")))
 }

@@ -51,6 +51,8 @@ pub struct Subject {
     pub prepare: Step,
     /// Uses all permissions that the program needs before its stop.
     pub scenario: Step,
+    /// Whether the program ends by itself after it has used its permissions. Its exit then ends the scenario.
+    pub is_finite: bool,
 }
 
 /// Runs the program with all roles, and without each verb. Returns the number of verbs.
@@ -172,8 +174,14 @@ impl Bench<'_> {
         command.stdout(Stdio::null());
         let mut process = ReplicaProcess::spawn(account, command, self.dir.path())?;
         let scenario = async {
+            let scenario = (self.subject.scenario)(self.admin.clone());
+            if self.subject.is_finite {
+                let (status, ()) = tokio::try_join!(process.wait(), scenario)?;
+                ensure!(status.success(), "the program failed: {status:?}");
+                return Ok(());
+            }
             tokio::select! {
-                done = (self.subject.scenario)(self.admin.clone()) => done?,
+                done = scenario => done?,
                 status = process.wait() => anyhow::bail!("the program exited early: {:?}", status?),
             }
             process.signal("TERM").await?;
