@@ -10,10 +10,13 @@
 
 use std::process::ExitCode;
 
-use clap::{Parser, Subcommand};
+use clap::{Parser, ValueEnum};
+use k8s_openapi::api::core::v1::ConfigMap;
 use kube_client::Client;
 use kube_informer_examples::{cli, cluster::ClusterArgs, multicluster::operator};
-use kube_operator::{ClusterName, ClusterSet, Failure, KubeconfigProvider, Manager, offline_client};
+use kube_operator::{
+    ClusterName, ClusterSet, Failure, KubeconfigProvider, Manager, ManagerOptions, offline_client,
+};
 use kube_testserver::Server;
 use serde_json::json;
 use tokio::{
@@ -36,21 +39,23 @@ async fn main() -> ExitCode {
 /// Reconciles the ConfigMaps of many clusters: a demo in memory, or the clusters of a kubeconfig.
 #[derive(Parser)]
 struct Flags {
+    /// Print something, instead of running.
+    command: Option<Command>,
     #[command(flatten)]
     cluster: ClusterArgs,
-    #[command(subcommand)]
-    command: Option<Command>,
 }
 
-#[derive(Subcommand)]
+#[derive(Clone, Copy, ValueEnum)]
 enum Command {
-    /// Print the roles that this example needs in each cluster, without a cluster.
+    /// The roles that the example needs in each cluster.
     Rbac,
 }
 
 async fn run(Flags { cluster, command }: Flags) -> anyhow::Result<()> {
     if let Some(Command::Rbac) = command {
-        let manager = operator(offline_client("default"), KubeconfigProvider::new(), drop)?;
+        let options = ManagerOptions { bind_address: None, ..ManagerOptions::default() };
+        let manager = Manager::new(offline_client("default"), options)?;
+        manager.factory().informer::<ConfigMap>()?;
         print!("{}", manager.rbac_roles("multicluster"));
         return Ok(());
     }

@@ -9,7 +9,7 @@
 use std::{net::SocketAddr, process::ExitCode, time::Duration};
 
 use anyhow::{Context, bail};
-use clap::{Parser, Subcommand};
+use clap::{Parser, ValueEnum};
 use k8s_openapi::api::admissionregistration::v1::{
     MutatingWebhookConfiguration, ValidatingWebhookConfiguration,
 };
@@ -38,6 +38,8 @@ const FIELD_MANAGER: &str = "databases";
 /// Serves webhooks for Databases, and shows their effects.
 #[derive(Parser)]
 struct Flags {
+    /// Print something, instead of running.
+    command: Option<Command>,
     #[command(flatten)]
     cluster: ClusterArgs,
     /// Permit the example to write to the cluster: the CRD, the webhook configurations, the Secret of the
@@ -50,13 +52,11 @@ struct Flags {
     /// The host name or IP address at which the API server reaches this program.
     #[arg(long, default_value = "127.0.0.1")]
     host: String,
-    #[command(subcommand)]
-    command: Option<Command>,
 }
 
-#[derive(Subcommand)]
+#[derive(Clone, Copy, ValueEnum)]
 enum Command {
-    /// Print the roles that this example needs, without a cluster.
+    /// The roles that the example needs.
     Rbac,
 }
 
