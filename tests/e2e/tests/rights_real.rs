@@ -36,6 +36,7 @@ async fn printed_roles_of_each_example_are_sufficient_and_minimal() -> Result<()
         prepare: |admin| clear_operator(admin).boxed(),
         scenario: |admin| run_operator(admin).boxed(),
         is_finite: false,
+        shows: |_, _| true,
     };
     let sharded = Subject {
         name: "sharded",
@@ -44,6 +45,7 @@ async fn printed_roles_of_each_example_are_sufficient_and_minimal() -> Result<()
         prepare: |admin| clear_sharded(admin).boxed(),
         scenario: |admin| run_sharded(admin).boxed(),
         is_finite: false,
+        shows: |_, _| true,
     };
     let admin = Admin(server.client().await?);
     admin.create("/api/v1/namespaces", &json!({"metadata": {"name": "pages"}})).await?;
@@ -60,6 +62,7 @@ async fn printed_roles_of_each_example_are_sufficient_and_minimal() -> Result<()
         prepare: |admin| clear_template(admin).boxed(),
         scenario: |admin| run_template(admin).boxed(),
         is_finite: false,
+        shows: |_, _| true,
     };
     // In one namespace, the template needs no ClusterRole.
     let config = tempfile::NamedTempFile::new()?;
@@ -77,15 +80,25 @@ async fn printed_roles_of_each_example_are_sufficient_and_minimal() -> Result<()
             prepare: |admin| clear_webhooks(admin).boxed(),
             scenario: |_| async { Ok(()) }.boxed(),
             is_finite: true,
+            // Only a renewal updates an existing Secret.
+            shows: |verb, resource| (verb, resource) != ("update", "secrets"),
+        };
+        let renewal = Subject {
+            name: "webhooks-renewal",
+            prepare: |admin| clear_webhooks_except_secret(admin).boxed(),
+            shows: |verb, resource| (verb, resource) == ("update", "secrets"),
+            ..webhooks.clone()
         };
         let clusters = Subject {
             name: "multicluster",
             program: example("multicluster").await?,
             arguments: ["--cluster", "--duration", "5s"].map(str::to_owned).to_vec(),
             prepare: |_| async { Ok(()) }.boxed(),
+            shows: |_, _| true,
             ..webhooks.clone()
         };
-        anyhow::Ok((check(&server, &log, &webhooks).await?, check(&server, &log, &clusters).await?))
+        let webhooks = check(&server, &log, &webhooks).await? + check(&server, &log, &renewal).await?;
+        anyhow::Ok((webhooks, check(&server, &log, &clusters).await?))
     };
     let checks =
         tokio::try_join!(check(&server, &log, &operator), check(&server, &log, &sharded), templates, others)?;
@@ -158,6 +171,16 @@ async fn clear_webhooks(admin: Admin) -> Result<()> {
         )
         .await?;
     admin.remove("/api/v1/namespaces/default/secrets/database-webhooks").await
+}
+
+/// The Secret exists without a certificate, so the program updates it.
+async fn clear_webhooks_except_secret(admin: Admin) -> Result<()> {
+    clear_webhooks(admin.clone()).await?;
+    let secret = json!({
+        "metadata": {"name": "database-webhooks"}, "type": "kubernetes.io/tls", "data": {"tls.crt": "", "tls.key": ""},
+    });
+    admin.create("/api/v1/namespaces/default/secrets", &secret).await?;
+    Ok(())
 }
 
 async fn clear_template(admin: Admin) -> Result<()> {
