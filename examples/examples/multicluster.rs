@@ -5,14 +5,18 @@
 //!
 //! With `--cluster`, the example reads the ConfigMaps of all contexts of the kubeconfig, or with `--context`
 //! of one context. The example does not write. If you add or remove a context, the example adds or removes a
-//! cluster. If a cluster cannot be reached, the log contains one warning, and all other clusters continue.
+//! cluster. If a cluster cannot be reached, the log contains one warning, and all other clusters continue. The
+//! command `rbac` prints the roles that the example needs in each cluster.
 
 use std::process::ExitCode;
 
-use clap::Parser;
+use clap::{Parser, ValueEnum};
+use k8s_openapi::api::core::v1::ConfigMap;
 use kube_client::Client;
 use kube_informer_examples::{cli, cluster::ClusterArgs, multicluster::operator};
-use kube_operator::{ClusterEngager, ClusterName, Failure, KubeconfigProvider, Manager};
+use kube_operator::{
+    ClusterEngager, ClusterName, Failure, KubeconfigProvider, Manager, ManagerOptions, offline_client,
+};
 use kube_testserver::Server;
 use serde_json::json;
 use tokio::{
@@ -35,11 +39,26 @@ async fn main() -> ExitCode {
 /// Reconciles the ConfigMaps of many clusters: a demo in memory, or the clusters of a kubeconfig.
 #[derive(Parser)]
 struct Flags {
+    /// Print something, instead of running.
+    command: Option<Command>,
     #[command(flatten)]
     cluster: ClusterArgs,
 }
 
-async fn run(Flags { cluster }: Flags) -> anyhow::Result<()> {
+#[derive(Clone, Copy, ValueEnum)]
+enum Command {
+    /// The roles that the example needs in each cluster.
+    Rbac,
+}
+
+async fn run(Flags { cluster, command }: Flags) -> anyhow::Result<()> {
+    if let Some(Command::Rbac) = command {
+        let options = ManagerOptions { bind_address: None, ..ManagerOptions::default() };
+        let manager = Manager::new(offline_client("default"), options)?;
+        manager.factory().informer::<ConfigMap>()?;
+        print!("{}", manager.rbac_roles("multicluster"));
+        return Ok(());
+    }
     if cluster.is_embedded() {
         return demo().await;
     }

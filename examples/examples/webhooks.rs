@@ -3,12 +3,16 @@
 //! Without options, the example runs on an API server in memory, which calls the webhooks over HTTPS. With
 //! `--cluster --write`, it installs the CRD and the webhook configurations on the cluster of the current
 //! kubeconfig context. The cluster must reach this program at the host of `--host`. The example creates a
-//! database in the old version, reads it in the new version, and tries an invalid change.
+//! database in the old version, reads it in the new version, and tries an invalid change. The command `rbac`
+//! prints the roles that the example needs.
 
 use std::{net::SocketAddr, process::ExitCode, time::Duration};
 
 use anyhow::{Context, bail};
-use clap::Parser;
+use clap::{Parser, ValueEnum};
+use k8s_openapi::api::admissionregistration::v1::{
+    MutatingWebhookConfiguration, ValidatingWebhookConfiguration,
+};
 use kube_client::{
     Api, Client,
     api::{ApiResource, DeleteParams, DynamicObject, Patch, PatchParams, PostParams, TypeMeta},
@@ -19,7 +23,7 @@ use kube_informer_examples::{
     database::{CRD, Database, DatabaseSpec, configurations, crd, v1beta1, webhooks},
 };
 use kube_operator::{
-    Manager, ManagerOptions, ensure_crd,
+    Manager, ManagerOptions, WriteKind, ensure_crd, offline_client,
     webhook::{CaBundleTarget, SecretCertificate, WebhookCertificate, WebhookOptions},
 };
 use kube_testserver::Server;
@@ -34,6 +38,8 @@ const FIELD_MANAGER: &str = "databases";
 /// Serves webhooks for Databases, and shows their effects.
 #[derive(Parser)]
 struct Flags {
+    /// Print something, instead of running.
+    command: Option<Command>,
     #[command(flatten)]
     cluster: ClusterArgs,
     /// Permit the example to write to the cluster: the CRD, the webhook configurations, the Secret of the
@@ -48,6 +54,12 @@ struct Flags {
     host: String,
 }
 
+#[derive(Clone, Copy, ValueEnum)]
+enum Command {
+    /// The roles that the example needs.
+    Rbac,
+}
+
 #[tokio::main]
 async fn main() -> ExitCode {
     let filter = EnvFilter::try_from_default_env().unwrap_or_else(|_| EnvFilter::new("warn"));
@@ -56,6 +68,12 @@ async fn main() -> ExitCode {
 }
 
 async fn run(flags: Flags) -> anyhow::Result<()> {
+    if let Some(Command::Rbac) = flags.command {
+        let namespace = flags.cluster.namespace.as_deref().unwrap_or("default");
+        let (manager, _) = manager(&offline_client(namespace), namespace, flags.address, &flags.host)?;
+        print!("{}", manager.rbac_roles(FIELD_MANAGER));
+        return Ok(());
+    }
     let client = if flags.cluster.is_embedded() {
         Client::new(Server::new().service(), "default")
     } else if flags.write {
@@ -98,6 +116,12 @@ fn manager(
     };
     let options = WebhookOptions::new(WebhookCertificate::Secret(certificate));
     manager.serve_webhooks(webhooks(), WebhookOptions { bind_address, ..options })?;
+    // The permissions of `ensure_crd`, `apply` and `show`.
+    manager.require_crd(CRD);
+    manager.require_writes::<MutatingWebhookConfiguration>(&[WriteKind::Apply]);
+    manager.require_writes::<ValidatingWebhookConfiguration>(&[WriteKind::Apply]);
+    let verbs = ["create", "get", "patch", "delete"];
+    manager.require_permissions(&verbs, "examples.kube-informer.dev", "databases", Some(namespace));
     let port = manager.local_webhook_address().context("the manager serves no webhooks")?.port();
     Ok((manager, format!("https://{host}:{port}")))
 }

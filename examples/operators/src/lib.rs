@@ -1,4 +1,4 @@
-//! Three operators, each on kube-operator, controller-runtime and kube-rs. README.md specifies them.
+//! The same operators on kube-operator, controller-runtime and kube-rs. README.md specifies them.
 //!
 //! - `storage`: the client of the storage service, for the Bucket operators in Rust.
 //! - `storage_server`: the storage service.

@@ -47,6 +47,8 @@ async fn printed_roles_of_each_operator_are_sufficient_and_minimal() -> Result<(
         arguments: arguments.iter().map(|&argument| argument.to_owned()).collect(),
         prepare,
         scenario,
+        is_finite: false,
+        shows: |_, _| true,
     };
     let website = env!("CARGO_BIN_EXE_website-kube-operator");
     let bucket = env!("CARGO_BIN_EXE_bucket-kube-operator");

@@ -51,9 +51,13 @@ pub struct Subject {
     pub prepare: Step,
     /// Uses all permissions that the program needs before its stop.
     pub scenario: Step,
+    /// Whether the program ends by itself after it has used its permissions. Its exit then ends the scenario.
+    pub is_finite: bool,
+    /// Whether the scenario shows that a verb of a resource is needed.
+    pub shows: fn(&str, &str) -> bool,
 }
 
-/// Runs the program with all roles, and without each verb. Returns the number of verbs.
+/// Runs the program with all roles, and without each verb. Returns the number of checked verbs.
 ///
 /// # Errors
 ///
@@ -78,14 +82,19 @@ pub async fn check(server: &RealServer, log: &AuditLog, subject: &Subject) -> Re
         subject.name,
         denial.unwrap_or_default()
     );
-    for (number, Reduced { verb, resource, roles }) in reduced.iter().enumerate() {
+    let is_shown = |reduced: &Reduced| (subject.shows)(&reduced.verb, &reduced.resource);
+    let mut count = 0;
+    for (number, Reduced { verb, resource, roles }) in
+        reduced.iter().enumerate().filter(|(_, reduced)| is_shown(reduced))
+    {
+        count += 1;
         // Other requests can fail as a consequence.
         let expected = format!("cannot {verb} resource \"{resource}\"");
         let denial = bench.run(number, roles, &|message| message.contains(&expected)).await;
         let denial = denial.with_context(|| format!("{} without {verb} {resource}", subject.name))?;
         ensure!(denial.is_some(), "{} does not need {verb} {resource}", subject.name);
     }
-    Ok(reduced.len())
+    Ok(count)
 }
 
 struct Bench<'a> {
@@ -172,8 +181,14 @@ impl Bench<'_> {
         command.stdout(Stdio::null());
         let mut process = ReplicaProcess::spawn(account, command, self.dir.path())?;
         let scenario = async {
+            let scenario = (self.subject.scenario)(self.admin.clone());
+            if self.subject.is_finite {
+                let (status, ()) = tokio::try_join!(process.wait(), scenario)?;
+                ensure!(status.success(), "the program failed: {status:?}");
+                return Ok(());
+            }
             tokio::select! {
-                done = (self.subject.scenario)(self.admin.clone()) => done?,
+                done = scenario => done?,
                 status = process.wait() => anyhow::bail!("the program exited early: {:?}", status?),
             }
             process.signal("TERM").await?;

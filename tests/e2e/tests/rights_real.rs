@@ -35,6 +35,8 @@ async fn printed_roles_of_each_example_are_sufficient_and_minimal() -> Result<()
         arguments: arguments.to_vec(),
         prepare: |admin| clear_operator(admin).boxed(),
         scenario: |admin| run_operator(admin).boxed(),
+        is_finite: false,
+        shows: |_, _| true,
     };
     let sharded = Subject {
         name: "sharded",
@@ -42,6 +44,8 @@ async fn printed_roles_of_each_example_are_sufficient_and_minimal() -> Result<()
         arguments: arguments.to_vec(),
         prepare: |admin| clear_sharded(admin).boxed(),
         scenario: |admin| run_sharded(admin).boxed(),
+        is_finite: false,
+        shows: |_, _| true,
     };
     let admin = Admin(server.client().await?);
     admin.create("/api/v1/namespaces", &json!({"metadata": {"name": "pages"}})).await?;
@@ -57,6 +61,8 @@ async fn printed_roles_of_each_example_are_sufficient_and_minimal() -> Result<()
         arguments: arguments.map(str::to_owned).to_vec(),
         prepare: |admin| clear_template(admin).boxed(),
         scenario: |admin| run_template(admin).boxed(),
+        is_finite: false,
+        shows: |_, _| true,
     };
     // In one namespace, the template needs no ClusterRole.
     let config = tempfile::NamedTempFile::new()?;
@@ -66,10 +72,41 @@ async fn printed_roles_of_each_example_are_sufficient_and_minimal() -> Result<()
     let templates = async {
         anyhow::Ok((check(&server, &log, &template).await?, check(&server, &log, &namespaced).await?))
     };
+    let others = async {
+        let webhooks = Subject {
+            name: "webhooks",
+            program: example("webhooks").await?,
+            arguments: ["--cluster", "--write"].map(str::to_owned).to_vec(),
+            prepare: |admin| clear_webhooks(admin).boxed(),
+            scenario: |_| async { Ok(()) }.boxed(),
+            is_finite: true,
+            // Only a renewal updates an existing Secret.
+            shows: |verb, resource| (verb, resource) != ("update", "secrets"),
+        };
+        let renewal = Subject {
+            name: "webhooks-renewal",
+            prepare: |admin| clear_webhooks_except_secret(admin).boxed(),
+            shows: |verb, resource| (verb, resource) == ("update", "secrets"),
+            ..webhooks.clone()
+        };
+        let clusters = Subject {
+            name: "multicluster",
+            program: example("multicluster").await?,
+            arguments: ["--cluster", "--duration", "5s"].map(str::to_owned).to_vec(),
+            prepare: |_| async { Ok(()) }.boxed(),
+            shows: |_, _| true,
+            ..webhooks.clone()
+        };
+        let webhooks = check(&server, &log, &webhooks).await? + check(&server, &log, &renewal).await?;
+        anyhow::Ok((webhooks, check(&server, &log, &clusters).await?))
+    };
     let checks =
-        tokio::try_join!(check(&server, &log, &operator), check(&server, &log, &sharded), templates)?;
+        tokio::try_join!(check(&server, &log, &operator), check(&server, &log, &sharded), templates, others)?;
     // Not println: the test harness would hide it when the test passes.
-    writeln!(std::io::stderr(), "verbs of the examples operator, sharded and template: {checks:?}")?;
+    writeln!(
+        std::io::stderr(),
+        "verbs of the examples operator, sharded, template, webhooks and multicluster: {checks:?}"
+    )?;
     server.stop().await
 }
 
@@ -121,6 +158,29 @@ async fn run_operator(admin: Admin) -> Result<()> {
 
 fn has_reason(site: Option<&Value>, reason: &str) -> bool {
     site.is_some_and(|site| site["status"]["conditions"][0]["reason"] == reason)
+}
+
+async fn clear_webhooks(admin: Admin) -> Result<()> {
+    for kind in ["mutating", "validating"] {
+        let path = format!("/apis/admissionregistration.k8s.io/v1/{kind}webhookconfigurations/databases");
+        admin.remove(&path).await?;
+    }
+    admin
+        .remove(
+            "/apis/apiextensions.k8s.io/v1/customresourcedefinitions/databases.examples.kube-informer.dev",
+        )
+        .await?;
+    admin.remove("/api/v1/namespaces/default/secrets/database-webhooks").await
+}
+
+/// The Secret exists without a certificate, so the program updates it.
+async fn clear_webhooks_except_secret(admin: Admin) -> Result<()> {
+    clear_webhooks(admin.clone()).await?;
+    let secret = json!({
+        "metadata": {"name": "database-webhooks"}, "type": "kubernetes.io/tls", "data": {"tls.crt": "", "tls.key": ""},
+    });
+    admin.create("/api/v1/namespaces/default/secrets", &secret).await?;
+    Ok(())
 }
 
 async fn clear_template(admin: Admin) -> Result<()> {

@@ -128,7 +128,7 @@ impl CacheStage {
     async fn wait_for_sync(
         &self,
         limit: Duration,
-        mut required_rules: BTreeSet<MissingRule>,
+        mut required_rules: BTreeSet<RbacPermission>,
     ) -> Result<(), ManagerError> {
         let started = Instant::now();
         let is_required = |informer: &InformerStatus| !self.optional.contains(informer);

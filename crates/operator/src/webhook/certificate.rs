@@ -156,7 +156,7 @@ impl CertificateTask {
         let is_denied =
             matches!(error, Error::Api(status) if status.code == 403 && status.message.contains(&denial));
         // A rule for `create` has no name.
-        let is_of = |rule: &MissingRule| rule.name.is_none() || rule.name.as_deref() == Some(name);
+        let is_of = |rule: &RbacPermission| rule.name.is_none() || rule.name.as_deref() == Some(name);
         let mut rules = self.options.rules().filter(|rule| rule.verb == verb && rule.resource == resource);
         let rule = rules.find(|rule| is_denied && is_of(rule));
         rule.map(|rule| format!("; this account {rule}")).unwrap_or_default()

@@ -5,7 +5,7 @@ use std::{path::PathBuf, time::Duration};
 use tokio_rustls::rustls::pki_types::ServerName;
 
 use super::{inject::CaBundleTarget, rotation::Schedule};
-use crate::MissingRule;
+use crate::RbacPermission;
 
 /// Selects the TLS certificate of the webhooks.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -114,9 +114,9 @@ impl SecretCertificate {
     }
 
     /// Returns the permissions that this configuration needs.
-    pub(crate) fn rules(&self) -> impl Iterator<Item = MissingRule> {
+    pub(crate) fn rules(&self) -> impl Iterator<Item = RbacPermission> {
         let rule = |group: &str, resource: &str, verb: &str, namespace: Option<&str>, name: Option<&str>| {
-            MissingRule {
+            RbacPermission {
                 group: group.to_owned(),
                 resource: resource.to_owned(),
                 verb: verb.to_owned(),

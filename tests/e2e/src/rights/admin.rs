@@ -50,7 +50,8 @@ impl Admin {
     pub async fn get(&self, path: &str) -> Result<Option<Value>> {
         match self.0.request(Request::get(path).body(Vec::new())?).await {
             Ok(object) => Ok(Some(object)),
-            Err(Error::Api(status)) if status.is_not_found() => Ok(None),
+            // A resource whose group is not served yet has a 404 without a Status.
+            Err(Error::Api(status)) if status.code == 404 => Ok(None),
             Err(error) => Err(error).context(path.to_owned()),
         }
     }
