@@ -80,7 +80,7 @@ fn manager(server: &Server, verb: &str, resource: &str, needs_conversion: bool) 
         // The manager keeps the informer.
         let _websites = manager.factory().informer::<v1beta1::Website>().unwrap();
     }
-    for mut object in manager.rbac_roles("web").bound_to("default", "web").objects() {
+    for mut object in manager.rbac_roles("web").bind_to_service_account("default", "web").objects() {
         for rule in object["rules"].as_array_mut().into_iter().flatten() {
             if rule["resources"] == json!([resource]) {
                 // A rule without a verb is invalid.

@@ -31,9 +31,9 @@ const MIN_DELAY: Duration = Duration::from_millis(100);
 #[derive(Debug, thiserror::Error)]
 enum SyncError {
     #[error("cannot {verb} the Secret {secret}: {}{missing}", redact(source))]
-    Secret { verb: &'static str, secret: String, source: Error, missing: String },
+    Secret { verb: &'static str, secret: String, source: Box<Error>, missing: String },
     #[error("cannot write the CA bundle into {target}: {}{missing}", redact(source))]
-    Inject { target: String, source: Error, missing: String },
+    Inject { target: String, source: Box<Error>, missing: String },
     #[error("cannot create a certificate for {names:?}: {reason}; correct the names in `SecretCertificate`")]
     Create { names: Vec<String>, reason: String },
     #[error(
@@ -111,7 +111,11 @@ impl CertificateTask {
                 inject(&self.client, target, &stored.bundle).await.map_err(|(verb, source)| {
                     let (_, plural, name) = target.parts();
                     let missing = self.missing(verb, &plural, &name, &source);
-                    SyncError::Inject { target: format!("{plural} {name}"), source, missing }
+                    SyncError::Inject {
+                        target: format!("{plural} {name}"),
+                        source: Box::new(source),
+                        missing,
+                    }
                 })?;
             }
             (is_injected, self.was_injected) = (true, true);
@@ -146,7 +150,7 @@ impl CertificateTask {
 
     fn secret_error(&self, verb: &'static str, source: Error) -> SyncError {
         let missing = self.missing(verb, "secrets", &self.options.name, &source);
-        SyncError::Secret { verb, secret: self.secret_name(), source, missing }
+        SyncError::Secret { verb, secret: self.secret_name(), source: Box::new(source), missing }
     }
 
     /// Returns the rule that this account lacks, if RBAC denied the request.
