@@ -84,15 +84,17 @@ pub(crate) struct RunningCall {
 
 impl Drop for RunningCall {
     fn drop(&mut self) {
+        // One reading of the clock, so that the times of sequential requests add up.
+        let now = Instant::now();
         let mut calls = self.calls.0.lock();
         let verb = &mut calls.by_verb[self.verb];
         verb.count += 1;
-        verb.took += self.started.elapsed();
+        verb.took += now - self.started;
         calls.running -= 1;
         if calls.running == 0
             && let Some(since) = calls.busy_since.take()
         {
-            calls.busy += since.elapsed();
+            calls.busy += now.saturating_duration_since(since);
         }
     }
 }

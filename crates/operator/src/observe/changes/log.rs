@@ -249,7 +249,7 @@ mod tests {
 
     use super::*;
 
-    fn object(name: &str, version: usize, spec: Value) -> Value {
+    fn object(name: &str, version: usize, spec: &Value) -> Value {
         json!({"metadata": {"name": name, "namespace": "shop", "resourceVersion": version.to_string()}, "spec": spec})
     }
 
@@ -261,9 +261,9 @@ mod tests {
     fn equal_kinds_of_two_groups_have_separate_changes() {
         let log = ChangeLog::default();
         for group in ["a.example.com/v1", "b.example.com/v1", "v1"] {
-            log.add(group, "Site", &object("web", 1, json!({"from": group})));
+            log.add(group, "Site", &object("web", 1, &json!({"from": group})));
         }
-        log.add("b.example.com/v2", "Site", &object("web", 2, json!({"from": "new"})));
+        log.add("b.example.com/v2", "Site", &object("web", 2, &json!({"from": "new"})));
         let of = |group| fields(&log.since(0, group, "Site", "shop/web").unwrap());
         assert_eq!((of("a.example.com"), of("")), (vec![None], vec![None]));
         assert_eq!(of("b.example.com"), [None, Some("spec.from".to_owned())]);
@@ -274,7 +274,7 @@ mod tests {
         let log = ChangeLog::default();
         let change = |versions: std::ops::Range<usize>| {
             versions.for_each(|version| {
-                log.add("v1", "Pod", &object("web", version, json!({(version % 2).to_string(): 1})));
+                log.add("v1", "Pod", &object("web", version, &json!({(version % 2).to_string(): 1})));
             });
         };
         let since = |position| {
@@ -291,7 +291,7 @@ mod tests {
         assert_eq!(since(0), (MAX_CHANGES, MAX_COUNTED_CHANGES - MAX_CHANGES));
         // Another informer delivers the same state.
         let position = log.position();
-        log.add("v1", "Pod", &object("web", 998, json!({})));
+        log.add("v1", "Pod", &object("web", 998, &json!({})));
         assert_eq!(since(position), (1, 0));
     }
 
@@ -314,7 +314,7 @@ mod tests {
         let log = ChangeLog::default();
         for version in 1..=2 * MAX_COUNTED_CHANGES {
             let field = |field| (format!("field-with-a-long-name-{field}"), json!(version));
-            let mut object = object("web", version, (0..2 * MAX_FIELDS).map(field).collect());
+            let mut object = object("web", version, &(0..2 * MAX_FIELDS).map(field).collect());
             let manager = |manager| json!({"manager": format!("manager-{manager}"), "operation": "Apply", "time": "2024-01-01T00:00:00Z"});
             object["metadata"]["managedFields"] = (0..2 * MAX_MANAGERS).map(manager).collect();
             log.add("apps/v1", "Deployment", &object);
@@ -323,7 +323,7 @@ mod tests {
         assert!(sizes.len() == 1 && (8_000..16_000).contains(&sizes[0]), "{sizes:?}");
 
         for number in 0..MAX_OBJECTS {
-            log.add("v1", "Pod", &object(&number.to_string(), 1, json!({})));
+            log.add("v1", "Pod", &object(&number.to_string(), 1, &json!({})));
         }
         assert_eq!(log.0.lock().objects.len(), MAX_OBJECTS);
         assert!(log.since(0, "apps", "Deployment", "shop/web").is_none(), "the first object is forgotten");
