@@ -5,8 +5,8 @@
 //!
 //! With `--cluster`, the example reads the ConfigMaps of all contexts of the kubeconfig, or with `--context`
 //! of one context. The example does not write. If you add or remove a context, the example adds or removes a
-//! cluster. If a cluster cannot be reached, the log contains one warning, and all other clusters continue. The
-//! command `rbac` prints the roles that the example needs in each cluster.
+//! cluster. If a cluster cannot be reached, the log contains one warning, and all other clusters continue.
+//! The command `rbac` prints the roles that the example needs in each cluster.
 
 use std::process::ExitCode;
 

@@ -75,7 +75,7 @@ fn write_certificate(folder: &Path) -> Result<String> {
     Ok(BASE64_STANDARD.encode(certified.cert.pem()))
 }
 
-/// Returns a port that was free a moment ago, because a program in Go does not report its port.
+/// Returns a free port, because a program in Go does not report its port.
 async fn free_port() -> Result<u16> {
     Ok(TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await?.local_addr()?.port())
 }

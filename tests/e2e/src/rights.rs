@@ -51,9 +51,10 @@ pub struct Subject {
     pub prepare: Step,
     /// Uses all permissions that the program needs before its stop.
     pub scenario: Step,
-    /// Whether the program ends by itself after it has used its permissions. Its exit then ends the scenario.
+    /// Whether the program exits by itself after it has used its permissions. The scenario then waits for the
+    /// exit.
     pub is_finite: bool,
-    /// Whether the scenario shows that a verb of a resource is needed.
+    /// Whether the scenario needs a verb of a resource. Other verbs are not checked.
     pub shows: fn(&str, &str) -> bool,
 }
 

@@ -72,34 +72,7 @@ async fn printed_roles_of_each_example_are_sufficient_and_minimal() -> Result<()
     let templates = async {
         anyhow::Ok((check(&server, &log, &template).await?, check(&server, &log, &namespaced).await?))
     };
-    let others = async {
-        let webhooks = Subject {
-            name: "webhooks",
-            program: example("webhooks").await?,
-            arguments: ["--cluster", "--write"].map(str::to_owned).to_vec(),
-            prepare: |admin| clear_webhooks(admin).boxed(),
-            scenario: |_| async { Ok(()) }.boxed(),
-            is_finite: true,
-            // Only a renewal updates an existing Secret.
-            shows: |verb, resource| (verb, resource) != ("update", "secrets"),
-        };
-        let renewal = Subject {
-            name: "webhooks-renewal",
-            prepare: |admin| clear_webhooks_except_secret(admin).boxed(),
-            shows: |verb, resource| (verb, resource) == ("update", "secrets"),
-            ..webhooks.clone()
-        };
-        let clusters = Subject {
-            name: "multicluster",
-            program: example("multicluster").await?,
-            arguments: ["--cluster", "--duration", "5s"].map(str::to_owned).to_vec(),
-            prepare: |_| async { Ok(()) }.boxed(),
-            shows: |_, _| true,
-            ..webhooks.clone()
-        };
-        let webhooks = check(&server, &log, &webhooks).await? + check(&server, &log, &renewal).await?;
-        anyhow::Ok((webhooks, check(&server, &log, &clusters).await?))
-    };
+    let others = check_finite_examples(&server, &log);
     let checks =
         tokio::try_join!(check(&server, &log, &operator), check(&server, &log, &sharded), templates, others)?;
     // Not println: the test harness would hide it when the test passes.
@@ -108,6 +81,36 @@ async fn printed_roles_of_each_example_are_sufficient_and_minimal() -> Result<()
         "verbs of the examples operator, sharded, template, webhooks and multicluster: {checks:?}"
     )?;
     server.stop().await
+}
+
+/// Checks the examples that exit by themselves.
+async fn check_finite_examples(server: &RealServer, log: &AuditLog) -> Result<(usize, usize)> {
+    let webhooks = Subject {
+        name: "webhooks",
+        program: example("webhooks").await?,
+        arguments: ["--cluster", "--write"].map(str::to_owned).to_vec(),
+        prepare: |admin| clear_webhooks(admin).boxed(),
+        scenario: |_| async { Ok(()) }.boxed(),
+        is_finite: true,
+        // Only a renewal updates an existing Secret.
+        shows: |verb, resource| (verb, resource) != ("update", "secrets"),
+    };
+    let renewal = Subject {
+        name: "webhooks-renewal",
+        prepare: |admin| clear_webhooks_except_secret(admin).boxed(),
+        shows: |verb, resource| (verb, resource) == ("update", "secrets"),
+        ..webhooks.clone()
+    };
+    let clusters = Subject {
+        name: "multicluster",
+        program: example("multicluster").await?,
+        arguments: ["--cluster", "--duration", "5s"].map(str::to_owned).to_vec(),
+        prepare: |_| async { Ok(()) }.boxed(),
+        shows: |_, _| true,
+        ..webhooks.clone()
+    };
+    let webhooks = check(server, log, &webhooks).await? + check(server, log, &renewal).await?;
+    Ok((webhooks, check(server, log, &clusters).await?))
 }
 
 async fn clear_operator(admin: Admin) -> Result<()> {

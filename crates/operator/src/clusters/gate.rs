@@ -48,7 +48,7 @@ impl ClusterShards {
         !self.is_divided() || !slots().is_empty()
     }
 
-    /// Waits until other slots are wanted than `known`, and returns them.
+    /// Waits until the required slots differ from `known`, and returns the required slots.
     pub(super) async fn slots_changed(&self, known: SlotSet) -> SlotSet {
         let owned = self.gate.owned_slots();
         let mut current = (owned.get(), owned.wanted());
@@ -99,7 +99,7 @@ type FindCluster = Arc<dyn Fn(&ClusterName) -> Option<Cluster> + Send + Sync>;
 #[derive(Clone)]
 pub(super) struct ClusterGate {
     shards: ClusterShards,
-    /// The caches of the manager, and the sources of the controller among them.
+    /// The caches of the manager, which include sources of the controller.
     main: SlotGate,
     /// The sources of the controller in each cluster.
     sources: Arc<[FindInformer]>,

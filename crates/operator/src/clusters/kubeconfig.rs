@@ -113,7 +113,7 @@ async fn convert_in_thread(config: Config) -> Result<Client, Error> {
     let runtime = Handle::current();
     let convert = move || {
         let _entered = runtime.enter();
-        // The receiver is gone after a timeout.
+        // The receiver no longer exists after a timeout.
         let _received = sender.send(Client::try_from(config));
     };
     let thread = thread::Builder::new().name("kubeconfig exec".to_owned()).spawn(convert);
@@ -151,8 +151,8 @@ fn local_reference(kubeconfig: &Kubeconfig) -> Option<&'static str> {
 ///
 /// The provider creates the clients of up to 16 contexts at the same time. If the `exec` program of a context
 /// does not end within 30 s, only this context fails. The program is not killed, because kube-client provides
-/// no access to it: it continues, and keeps a thread until it ends, or until this process exits. The provider
-/// tries a failed context again when the context, its cluster or its user changes in the file.
+/// no access to it. The program continues, and keeps a thread until it exits, or until this process exits.
+/// The provider tries a failed context again when the context, its cluster or its user changes in the file.
 #[derive(Clone, Debug, Default)]
 pub struct KubeconfigProvider {
     path: Option<PathBuf>,

@@ -265,8 +265,8 @@ impl Clusters {
         self.0.shards.as_ref().is_none_or(|shards| shards.is_wanted(name))
     }
 
-    /// Waits until other slots are wanted than `known`, and returns them. The tasks of clusters then check
-    /// whether they are wanted.
+    /// Waits until the required slots differ from `known`, and returns the required slots. The tasks of
+    /// clusters then check whether their cluster is required.
     pub(super) async fn slots_changed(&self, known: SlotSet) -> SlotSet {
         let Some(shards) = self.0.shards.as_ref().filter(|shards| shards.is_divided()) else {
             return std::future::pending().await;

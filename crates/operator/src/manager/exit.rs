@@ -1,4 +1,4 @@
-//! `Manager::run_and_exit`: ends the process after the manager, even if a thread is blocked.
+//! `Manager::run_and_exit`: exits after the manager, even if a thread is blocked.
 
 use std::{future::Future, io, process, sync::Arc, thread, time::Duration};
 
@@ -22,7 +22,7 @@ const STOP_MARGIN: Duration = Duration::from_secs(10);
 const FAILED: i32 = 1;
 
 impl Manager {
-    /// Runs the manager like [`run`](Self::run), then ends the process. Call it at the end of `main`.
+    /// Runs the manager like [`run`](Self::run), then exits. Call it at the end of `main`.
     ///
     /// The exit code is 0 if the manager stopped after `stop`, and 1 if it failed. The failure is
     /// logged. Destructors of the program do not run. If a log subscriber writes in the background,
@@ -90,18 +90,18 @@ impl Manager {
     }
 }
 
-/// A thread that ends the process if blocked threads prevent the stop of the manager.
+/// A thread that exits the process if blocked threads prevent the stop of the manager.
 struct Watchdog {
     leadership: Leadership,
     /// The time after the loss of the lease, before another process can become the leader.
     lease_limit: Duration,
     controllers: ControllerStates,
-    /// Set when the manager begins to stop.
+    /// Set when the manager starts to stop.
     stop_deadline: Mutex<Option<Instant>>,
 }
 
 impl Watchdog {
-    /// Starts the thread. It ends with the process.
+    /// Starts the thread, which runs until the process exits.
     fn start(self: Arc<Self>) -> io::Result<()> {
         let watch = move || {
             while !self.is_expired() {

@@ -28,13 +28,13 @@ use tokio_util::sync::CancellationToken;
 
 use self::connections::{ConnectionState, Connections};
 
-/// The limits of a server. If all places are taken, a further connection closes the oldest connection without
-/// a request so far, or else the connection that is idle for the longest time.
+/// The limits of a server. At the limit, a further connection closes the oldest connection that has not sent
+/// a request yet. If all have sent a request, it closes the connection that is idle for the longest time.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Limits {
     connections: usize,
     /// True if a further connection can also close a connection with a request in progress. Otherwise, it
-    /// waits until a request ends.
+    /// waits until a request completes.
     closes_busy: bool,
     /// Limit for receiving the head of a request, and for an idle connection.
     header_read_timeout: Duration,
@@ -43,9 +43,9 @@ pub(crate) struct Limits {
 impl Limits {
     pub(crate) const PAGES: Self =
         Self { connections: 64, closes_busy: true, header_read_timeout: Duration::from_secs(60) };
-    /// A closed connection could fail the request of a client. A Go client closes idle connections after
-    /// 90 s, also connections without a request so far. The server waits for a longer time, so it closes no
-    /// connection on which a client sends a request, unless all places are taken.
+    /// A closed connection could fail the request of a client. A Go client closes idle connections after 90
+    /// s, also connections without a request so far. The server waits for a longer time. Below the limit, it
+    /// therefore closes no connection on which a client sends a request.
     #[cfg(feature = "webhooks")]
     pub(crate) const WEBHOOKS: Self =
         Self { connections: 1024, closes_busy: false, header_read_timeout: Duration::from_secs(120) };
@@ -54,8 +54,8 @@ impl Limits {
 /// Age limit of a connection. A slow reader can therefore not hold it indefinitely.
 const MAX_CONNECTION_AGE: Duration = Duration::from_secs(300);
 
-/// The age after which a response tells the client to use another connection. The client then sends no
-/// request while the server closes an old connection. An idle connection ends before the age limit.
+/// The age after which a response contains `Connection: close`. The client then sends no
+/// request while the server closes an old connection. An idle connection is closed before the age limit.
 const LAST_REQUEST_AGE: Duration = Duration::from_secs(150);
 
 /// Time limit for a response in progress after a stop.

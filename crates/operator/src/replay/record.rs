@@ -130,11 +130,12 @@ impl Recording {
     /// pool of tokio for blocking work, so the program is not delayed.
     ///
     /// # Errors
-    /// Returns [`RecordingError::Io`] if this or an earlier write failed. The entries until then are in the
+    /// Returns [`RecordingError::Io`] if this or an earlier write failed. The earlier entries are in the
     /// file with the suffix `.partial`. A file of an earlier recording at this path remains.
     ///
     /// # Cancel safety
-    /// If the future was polled and is dropped, the file is still written. Another call waits for it.
+    /// If the future was polled and is dropped, the file is still written. Another call waits for the same
+    /// write.
     ///
     /// # Panics
     /// Panics outside of a Tokio runtime.
@@ -465,7 +466,7 @@ mod tests {
         let path = folder.path().join("r");
         runtime.block_on(async {
             let (release, wait) = std::sync::mpsc::channel::<()>();
-            // The file cannot be written before this task ends.
+            // The file cannot be written before this task completes.
             let busy = tokio::task::spawn_blocking(move || wait.recv());
             let (recording, client) = Recording::start(&path, client("{}")).unwrap();
             read(&client, "/api/v1/pods").await;

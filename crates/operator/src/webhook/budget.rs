@@ -25,7 +25,7 @@ pub(crate) struct BodyBudget {
 }
 
 /// The share of a request. The request holds it until its response is written, or until the work on its body
-/// ends. Empty for a small body.
+/// completes. Empty for a small body.
 #[derive(Clone, Debug, Default)]
 pub(super) struct BodyShare(Option<Arc<OwnedSemaphorePermit>>);
 
@@ -40,10 +40,11 @@ impl BodyBudget {
         self.total as usize
     }
 
-    /// Waits until a body of this size fits. A body that is larger than the limit waits until it is alone.
+    /// Waits until the limit permits a body of this size. A body that is larger than the limit waits until no
+    /// other body is in progress.
     ///
     /// # Cancel safety
-    /// If the future is dropped, the request loses its place in the queue.
+    /// If the future is dropped, the request leaves the queue.
     pub(super) async fn share(&self, bytes: usize) -> BodyShare {
         if bytes <= SMALL_BODY_BYTES {
             return BodyShare::default();
@@ -71,7 +72,7 @@ impl BodyShare {
     /// # Cancel safety
     /// If the future is dropped, for example because the client closed the connection, the token is
     /// cancelled.
-    /// A thread cannot be stopped, so the work holds the share until it returns. Its result is dropped.
+    /// A thread cannot be stopped, so the work holds the share until it returns, without a use of its result.
     pub(super) async fn run<T: Send + 'static>(
         &self,
         work: impl FnOnce(&CancellationToken) -> T + Send + 'static,
@@ -105,7 +106,7 @@ mod tests {
     use super::*;
 
     #[tokio::test]
-    async fn abandoned_work_is_told_and_holds_its_share_until_it_ends() {
+    async fn abandoned_work_is_cancelled_and_holds_its_share_until_it_returns() {
         let budget = BodyBudget::new(1 << 20);
         let share = budget.share(1 << 20).await;
         let (started, told) = (mpsc::channel(), mpsc::channel());
@@ -126,7 +127,7 @@ mod tests {
         assert!(budget.share(100 << 10).now_or_never().is_none(), "the work still holds the memory");
         assert!(budget.share(SMALL_BODY_BYTES).now_or_never().is_some(), "a small body never waits");
         end.send(()).unwrap();
-        assert!(told.1.recv_timeout(Duration::from_secs(60)).expect("the work ends"));
+        assert!(told.1.recv_timeout(Duration::from_secs(60)).expect("the work returns"));
         timeout(Duration::from_secs(60), budget.idle()).await.expect("the share is returned");
     }
 }

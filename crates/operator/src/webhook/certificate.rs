@@ -247,7 +247,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn only_a_denial_by_rbac_names_a_rule() {
+    async fn only_error_of_rbac_contains_a_rule() {
         let silent =
             tower::service_fn(|_: Request<Body>| async { Ok::<_, Infallible>(Response::new(Body::empty())) });
         let task = task(Client::new(silent, "shop"));

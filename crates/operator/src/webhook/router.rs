@@ -65,7 +65,7 @@ struct Route {
     budget: BodyBudget,
 }
 
-/// Answers requests to paths without a webhook.
+/// Responds to requests for paths without a webhook.
 struct UnknownPaths {
     webhooks: Webhooks,
     throttle: Mutex<LogThrottle>,
@@ -108,7 +108,7 @@ async fn serve(State(route): State<Arc<Route>>, request: Request) -> Response {
     match respond(&route, request).await {
         Ok(review) => ([(CONTENT_TYPE, "application/json")], review).into_response(),
         Err(Rejection(code, reason)) => {
-            // The reason can repeat a text of the client, of any length.
+            // The reason can repeat a long text of the client.
             let reason = single_line(&reason, MAX_REASON_CHARS);
             tracing::warn!(webhook = %route.path, code = code.as_u16(), reason, "webhook call failed");
             Rejection(code, reason).into_response()

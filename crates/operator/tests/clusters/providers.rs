@@ -188,7 +188,7 @@ async fn absent_kubeconfig_file_stops_the_manager() {
     assert!(error.contains("clusters") && error.contains("absent"), "{error}");
 }
 
-/// The program ends only if this thread creates a file meanwhile.
+/// The program exits only if this thread creates a file while the program runs.
 #[cfg(unix)]
 #[tokio::test]
 async fn exec_program_of_kubeconfig_does_not_block_the_runtime() {

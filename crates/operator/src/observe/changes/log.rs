@@ -75,7 +75,8 @@ struct Known {
     version: String,
     /// The latest changes.
     changes: VecDeque<ObjectChange>,
-    /// The positions of the latest changes in the log. They are more than `changes`, to count the others.
+    /// The positions of the latest changes in the log. The log keeps more positions than `changes`, and
+    /// counts the omitted changes.
     positions: VecDeque<u64>,
 }
 
@@ -232,8 +233,8 @@ fn managers(meta: &Value, hasher: &RandomState) -> Vec<Manager> {
     entries.map(manager).collect()
 }
 
-/// Returns the manager of the changed entry with the latest time. Times are whole
-/// seconds, so the entry that grew most decides: a manager that sets a field takes it from other managers.
+/// Returns the manager of the changed entry with the latest time. Times have a
+/// precision of one second. Of several entries with this time, the one that gained most fields is used.
 fn writer(old: &[Manager], new: &[Manager]) -> Option<Arc<str>> {
     let growth = |manager: &Manager| {
         let before = old.iter().find(|old| (&old.name, &old.part) == (&manager.name, &manager.part));
@@ -289,7 +290,7 @@ mod tests {
         assert_eq!((since(position), since(0)), ((MAX_CHANGES, 2), (MAX_CHANGES, 4)));
         change(9..999);
         assert_eq!(since(0), (MAX_CHANGES, MAX_COUNTED_CHANGES - MAX_CHANGES));
-        // Another informer delivers the same state.
+        // The log receives the same state from another informer.
         let position = log.position();
         log.add("v1", "Pod", &object("web", 998, &json!({})));
         assert_eq!(since(position), (1, 0));

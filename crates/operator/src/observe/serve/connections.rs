@@ -1,4 +1,4 @@
-//! `Connections`: the open connections of a server. It decides which connection gives its place to a new one.
+//! `Connections`: the open connections of a server. At the limit, a new connection replaces another one.
 
 use std::{
     future::{Future, pending},
@@ -19,7 +19,7 @@ pub(super) struct Connections {
     tasks: JoinSet<()>,
     /// The open connections, the oldest first.
     open: Vec<(AbortHandle, Arc<Mutex<Activity>>)>,
-    /// A request has ended.
+    /// A request has completed.
     idle: Arc<Notify>,
 }
 
@@ -41,7 +41,7 @@ pub(super) struct ConnectionState {
     idle: Arc<Notify>,
 }
 
-/// A request in progress. The drop ends it.
+/// A request in progress. Dropping this value completes the request.
 pub(super) struct BusyConnection(ConnectionState);
 
 impl Connections {
@@ -49,7 +49,7 @@ impl Connections {
         Self { limit, closes_busy, tasks: JoinSet::new(), open: Vec::new(), idle: Arc::default() }
     }
 
-    /// Returns whether a further connection has a place, or can take the place of another connection.
+    /// Returns whether a further connection is below the limit, or can replace another connection.
     pub(super) fn has_place(&self) -> bool {
         self.open.len() < self.limit || self.replaceable().is_some()
     }
@@ -61,7 +61,7 @@ impl Connections {
         least.filter(|(_, activity)| self.closes_busy || *activity != Activity::Busy).map(|(index, _)| index)
     }
 
-    /// Starts the task of a connection. Closes another connection if all places are taken. If a request has
+    /// Starts the task of a connection. Closes another connection at the limit. If a request has
     /// started on it in between, the limit is exceeded by one.
     pub(super) fn spawn<F>(&mut self, serve: impl FnOnce(ConnectionState) -> F)
     where
@@ -77,7 +77,7 @@ impl Connections {
         self.open.push((self.tasks.spawn(serve(state)), activity));
     }
 
-    /// Waits until a connection or a request has ended.
+    /// Waits until a connection is closed or a request has completed.
     ///
     /// # Cancel safety
     /// This method is cancel safe.
@@ -156,7 +156,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn ended_connection_leaves_its_place() {
+    async fn closed_connection_does_not_count() {
         let mut connections = Connections::new(1, false);
         connections.spawn(|state| async move { drop(state.begin_request()) });
         while !connections.has_place() || !connections.open.is_empty() {
