@@ -134,8 +134,7 @@ impl Recording {
     /// file with the suffix `.partial`. A file of an earlier recording at this path remains.
     ///
     /// # Cancel safety
-    /// If the future was polled and is dropped, the file is still written. Another call waits for the same
-    /// write.
+    /// If the future was polled and is dropped, the file is still written, and another call waits for it.
     ///
     /// # Panics
     /// Panics outside of a Tokio runtime.
