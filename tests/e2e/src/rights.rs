@@ -31,6 +31,8 @@ use crate::replica::ReplicaProcess;
 const INTERVAL: Duration = Duration::from_millis(50);
 /// The time limit for a graceful shutdown.
 const STOP_LIMIT: Duration = Duration::from_secs(30);
+/// The time limit for a program that exits by itself.
+const FINITE_LIMIT: Duration = Duration::from_secs(120);
 /// The time limit until the server uses new roles.
 const GRANT_LIMIT: Duration = Duration::from_secs(30);
 
@@ -184,7 +186,9 @@ impl Bench<'_> {
         let scenario = async {
             let scenario = (self.subject.scenario)(self.admin.clone());
             if self.subject.is_finite {
-                let (status, ()) = tokio::try_join!(process.wait(), scenario)?;
+                let exited =
+                    timeout(FINITE_LIMIT, async { tokio::try_join!(process.wait(), scenario) }).await;
+                let (status, ()) = exited.context("the program did not exit")??;
                 ensure!(status.success(), "the program failed: {status:?}");
                 return Ok(());
             }

@@ -100,11 +100,12 @@ fn array(value: &Value) -> Result<&Vec<Value>> {
 fn check(metrics: &Metrics, expression: &str, mut labels: BTreeSet<String>) -> Result<()> {
     let names = Names::of(expression)?;
     labels.extend(names.labels);
+    labels.retain(|label| !ADDED_LABELS.contains(&label.as_str()));
     for name in &names.metrics {
         let known = metrics.get(name).with_context(|| format!("no metric {name}"))?;
-        labels.retain(|label| !known.contains(label) && !ADDED_LABELS.contains(&label.as_str()));
+        let missing: Vec<_> = labels.difference(known).collect();
+        ensure!(missing.is_empty(), "{name} has no labels {missing:?}");
     }
-    ensure!(labels.is_empty(), "no metric of the expression has the labels {labels:?}");
     Ok(())
 }
 

@@ -41,7 +41,7 @@ const MAX_CONCURRENT_CONVERSIONS: usize = 16;
 #[non_exhaustive]
 pub enum ClusterConfigError {
     /// The Secret has no data with the expected key.
-    #[error("the Secret has no data {0:?}; store the kubeconfig there, or use `SecretProvider::data_key`")]
+    #[error("the Secret has no data key {0:?}; store the kubeconfig there or set `SecretProvider::data_key`")]
     NoData(String),
     /// The kubeconfig cannot be parsed. The error of the parser may contain secrets.
     #[error("the kubeconfig is not valid; write a YAML document of the kind `Config`")]
@@ -67,7 +67,7 @@ pub enum ClusterConfigError {
     /// The `exec` program of the user of a context hangs. kube-client cannot stop it.
     #[error(
         "the `exec` program of the context did not end within {} s; run the program to find the cause, and change \
-         the context, so that it runs again", EXEC_TIMEOUT.as_secs()
+         the context in the file; the provider retries only after a change", EXEC_TIMEOUT.as_secs()
     )]
     ExecTimeout,
     /// The client cannot be created, for example because this program was built without TLS.
@@ -89,7 +89,8 @@ async fn client(kubeconfig: Kubeconfig, context: Option<String>) -> Result<Clien
     let options = KubeConfigOptions { context, ..KubeConfigOptions::default() };
     let config = Config::from_custom_kubeconfig(kubeconfig, &options).await;
     let config = config.map_err(ClusterConfigError::Incomplete)?;
-    let client = if config.auth_info.exec.is_some() {
+    // Both can run a program.
+    let client = if config.auth_info.exec.is_some() || config.auth_info.auth_provider.is_some() {
         let converted = timeout(EXEC_TIMEOUT, convert_in_thread(config)).await;
         converted.map_err(|_| ClusterConfigError::ExecTimeout)?
     } else {
@@ -105,7 +106,7 @@ async fn client(kubeconfig: Kubeconfig, context: Option<String>) -> Result<Clien
     })
 }
 
-/// Runs the `exec` program of a configuration, and waits for it. If the future is dropped, the thread and
+/// Runs the program of a configuration, and waits for it. If the future is dropped, the thread and
 /// the program continue. The end of a tokio runtime would wait for a thread of its pool, so this is another
 /// thread.
 async fn convert_in_thread(config: Config) -> Result<Client, Error> {
@@ -149,8 +150,8 @@ fn local_reference(kubeconfig: &Kubeconfig) -> Option<&'static str> {
 /// The provider does not observe files to which the kubeconfig refers. kube-client itself reads a `tokenFile`
 /// and runs an `exec` program again.
 ///
-/// The provider creates the clients of up to 16 contexts at the same time. If the `exec` program of a context
-/// does not end within 30 s, only this context fails. The program is not killed, because kube-client provides
+/// The provider creates the clients of up to 16 contexts at the same time. If the `exec` or `auth-provider` program of a
+/// context does not exit within 30 s, only this context fails. The program is not killed, because kube-client provides
 /// no access to it. The program continues, and keeps a thread until it exits, or until this process exits.
 /// The provider tries a failed context again when the context, its cluster or its user changes in the file.
 #[derive(Clone, Debug, Default)]
@@ -172,7 +173,8 @@ impl KubeconfigProvider {
         self
     }
 
-    /// Selects only these contexts.
+    /// Selects only these contexts. If the file lacks one of them, its cluster is `failing`, until the file
+    /// contains it.
     pub fn contexts<N: Into<String>>(mut self, contexts: impl IntoIterator<Item = N>) -> Self {
         self.contexts = Some(contexts.into_iter().map(Into::into).collect());
         self

@@ -141,6 +141,7 @@ where
         let purged = queue.clone();
         let handler = Handler {
             register: Arc::new(move |cluster: &Cluster, informer: &Informer<O>| {
+                queue.add_cluster(cluster.name().as_str());
                 let handler = self.of(cluster, informer).handler(queue.clone(), stop.clone());
                 informer.add_backpressured_handler(handler)
             }),

@@ -46,7 +46,7 @@ pub(crate) struct KeyQueue<Q: RequestKey> {
     filter: Option<KeyFilter<Q>>,
     /// `None` for a controller of one cluster.
     cluster_of: Option<ClusterOf<Q>>,
-    /// The number of engaged clusters bounds its size.
+    /// Contains only engaged clusters, which bounds its size.
     by_cluster: Arc<Mutex<BTreeMap<String, ClusterRuns>>>,
 }
 
@@ -91,12 +91,19 @@ impl<Q: RequestKey> KeyQueue<Q> {
     pub(crate) fn record_run(&self, key: &Q, run: LastRun) {
         if let Some(cluster_of) = self.cluster_of {
             let mut by_cluster = self.by_cluster.lock();
-            let runs = by_cluster.entry(cluster_of(key).to_owned()).or_default();
-            let count = if run.failure.is_some() { &mut runs.failed } else { &mut runs.succeeded };
-            *count += 1;
-            runs.took += run.took;
+            // A key can contain the name of a cluster that does not exist.
+            if let Some(runs) = by_cluster.get_mut(cluster_of(key)) {
+                let count = if run.failure.is_some() { &mut runs.failed } else { &mut runs.succeeded };
+                *count += 1;
+                runs.took += run.took;
+            }
         }
         self.history.lock().add(key, run);
+    }
+
+    /// Starts to count the reconciles of a cluster.
+    pub(crate) fn add_cluster(&self, cluster: &str) {
+        self.by_cluster.lock().entry(cluster.to_owned()).or_default();
     }
 
     /// Removes the counts of a cluster that has left.

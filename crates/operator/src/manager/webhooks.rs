@@ -16,7 +16,7 @@ use crate::{
     },
     webhook::{
         CertificateTask, MAX_ADMISSION_BYTES, SecretCertificate, WebhookCertificate, Webhooks,
-        budget::{BodyBudget, DEFAULT_BYTES_IN_PROGRESS},
+        budget::{BodyBudgets, DEFAULT_BYTES_IN_PROGRESS},
     },
 };
 
@@ -27,10 +27,15 @@ pub struct WebhookOptions {
     pub bind_address: SocketAddr,
     /// The certificate of the server.
     pub certificate: WebhookCertificate,
-    /// The maximum total size of the bodies in progress, in bytes. The default is 256 MiB, the maximum size
-    /// of one ConversionReview. A decoded body needs several times its size. If a body does not fit within
-    /// half of the time limit of its request, the response has code 503. A body that is larger than this
-    /// limit is rejected. The minimum is 7 MiB, and the maximum is 4 GiB.
+    /// The maximum total size of the AdmissionReviews in progress, and separately of the ConversionReviews,
+    /// in bytes. The default is 256 MiB, the maximum size of one ConversionReview. A decoded body usually
+    /// needs several times its size. An unusual body, such as a list of small numbers, needs more than 12
+    /// times its size. If a body does not fit within half of the time limit of its request, the response has
+    /// code 503. A body that is larger than `max_bytes_in_progress` is rejected with code 413. The minimum is
+    /// 7 MiB. A value above 4 GiB has the same effect as 4 GiB.
+    ///
+    /// A handler of an AdmissionReview can send requests that need a conversion by this server, because
+    /// both kinds have separate limits.
     ///
     /// Bodies of at most 64 KiB do not count. All connections together hold at most 64 MiB of them.
     pub max_bytes_in_progress: usize,
@@ -71,7 +76,7 @@ pub(super) struct WebhookServer {
     /// Keeps the certificate in a Secret up to date.
     task: Option<CertificateTask>,
     webhooks: Webhooks,
-    budget: BodyBudget,
+    budget: BodyBudgets,
 }
 
 impl Manager {
@@ -99,7 +104,10 @@ impl Manager {
         if let Some((option, reason)) = options.invalid() {
             return Err(ManagerError::InvalidWebhookOption { option, reason });
         }
-        let budget = BodyBudget::new(options.max_bytes_in_progress);
+        let budget = BodyBudgets::new(options.max_bytes_in_progress);
+        // The socket comes first: after an error, the caller can try another address.
+        let address = options.bind_address;
+        let (listener, address) = listen(address).map_err(|source| ManagerError::Bind { address, source })?;
         let (certificate, task) = match options.certificate {
             WebhookCertificate::Files { certificate, key } => {
                 (ServingCertificate::Files(WatchedCertificate::load(certificate, key)?.into()), None)
@@ -109,8 +117,6 @@ impl Manager {
                 (certificate, Some(task))
             }
         };
-        let address = options.bind_address;
-        let (listener, address) = listen(address).map_err(|source| ManagerError::Bind { address, source })?;
         self.webhooks = Some(WebhookServer { listener, address, certificate, task, webhooks, budget });
         Ok(())
     }

@@ -37,7 +37,8 @@ const MAX_BODY_BYTES: usize = 64 << 20;
 /// Records the inputs of a program: the responses to its requests, the events of its watches, and their
 /// times.
 ///
-/// All requests of the program must use the client of the recording, before other layers. Pass it to
+/// All requests of the program must use the client that [`start`](Self::start) returns. Add other layers
+/// around this client. Pass it to
 /// [`Manager::new`](crate::Manager::new), or to the controllers of kube-runtime. [`Replay`](super::Replay)
 /// replays the file in a test.
 ///
@@ -47,8 +48,9 @@ const MAX_BODY_BYTES: usize = 64 << 20;
 /// # async fn example(client: Client) -> Result<(), Box<dyn std::error::Error>> {
 /// let (recording, client) = Recording::start("operator.recording".as_ref(), client)?;
 /// let manager = Manager::new(client, ManagerOptions::default())?;
-/// manager.run(shutdown_signal()).await?;
-/// recording.finish().await?;
+/// let stopped = manager.run(shutdown_signal()).await;
+/// recording.finish().await?; // also if the manager failed
+/// stopped?;
 /// # Ok(()) }
 /// ```
 ///
@@ -221,13 +223,15 @@ impl Shared {
     /// Starts to write the file. Holds the lock only while it changes the state, because requests of the
     /// program need this lock.
     fn finish(&self) -> Finished {
+        // Panics before the state changes.
+        let runtime = tokio::runtime::Handle::current();
         let mut state = self.state.lock();
         let finished = match mem::replace(&mut *state, State::Stopped(io::ErrorKind::Interrupted.into())) {
             State::Finished(finished) => finished,
             State::Stopped(error) => future::ready(Err(Arc::new(error))).boxed().shared(),
             State::Recording(open) => {
                 let (path, partial) = (self.path.clone(), self.partial.clone());
-                let task = tokio::task::spawn_blocking(move || open.rewrite(&path, &partial));
+                let task = runtime.spawn_blocking(move || open.rewrite(&path, &partial));
                 let result = async move { task.await.map_err(io::Error::other).flatten().map_err(Arc::new) };
                 result.boxed().shared()
             }

@@ -18,10 +18,30 @@ pub(crate) const DEFAULT_BYTES_IN_PROGRESS: usize = super::router::MAX_CONVERSIO
 
 /// The total size of the large bodies that may be in progress at the same time.
 #[derive(Clone, Debug)]
-pub(crate) struct BodyBudget {
+pub(super) struct BodyBudget {
     /// A semaphore grants at most 4 GiB in one call.
     total: u32,
     free: Arc<Semaphore>,
+}
+
+/// Separate budgets: conversions of many MB do not delay admissions, which then fail the writes of users.
+#[derive(Clone, Debug)]
+pub(crate) struct BodyBudgets {
+    pub(super) admissions: BodyBudget,
+    pub(super) conversions: BodyBudget,
+}
+
+impl BodyBudgets {
+    /// Creates budgets of this size each.
+    pub(crate) fn new(bytes: usize) -> Self {
+        Self { admissions: BodyBudget::new(bytes), conversions: BodyBudget::new(bytes) }
+    }
+
+    /// Waits until no large body is in progress.
+    pub(crate) async fn idle(&self) {
+        self.admissions.idle().await;
+        self.conversions.idle().await;
+    }
 }
 
 /// The share of a request. The request holds it until its response is written, or until the work on its body
@@ -30,7 +50,7 @@ pub(crate) struct BodyBudget {
 pub(super) struct BodyShare(Option<Arc<OwnedSemaphorePermit>>);
 
 impl BodyBudget {
-    pub(crate) fn new(bytes: usize) -> Self {
+    pub(super) fn new(bytes: usize) -> Self {
         let total = u32::try_from(bytes.min(Semaphore::MAX_PERMITS)).unwrap_or(u32::MAX);
         Self { total, free: Arc::new(Semaphore::new(total as usize)) }
     }
@@ -60,7 +80,7 @@ impl BodyBudget {
     }
 
     /// Waits until no large body is in progress.
-    pub(crate) async fn idle(&self) {
+    pub(super) async fn idle(&self) {
         let _all = self.free.acquire_many(self.total).await;
     }
 }

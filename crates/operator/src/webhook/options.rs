@@ -7,6 +7,9 @@ use tokio_rustls::rustls::pki_types::ServerName;
 use super::{inject::CaBundleTarget, rotation::Schedule};
 use crate::RbacPermission;
 
+/// A limit for dates that certificates cannot contain.
+const MAX_VALIDITY: Duration = Duration::from_secs(100 * 365 * 24 * 3600);
+
 /// Selects the TLS certificate of the webhooks.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum WebhookCertificate {
@@ -25,11 +28,11 @@ pub enum WebhookCertificate {
 
 /// Configures a certificate that the manager creates, renews, and publishes.
 ///
-/// The first replica that starts creates the Secret. It also writes the CA bundle into the
-/// [targets](Self::targets), because the caches of a replica may need a conversion webhook before a leader
-/// exists. Afterwards, only the leader changes the Secret and the targets. It renews the certificate after
-/// two thirds of its validity. It publishes the new certificate in the targets, and waits for
-/// [`publish_delay`](Self::publish_delay) before a replica serves it, so no request fails.
+/// The first replica that starts creates the Secret. At its start, each replica writes the CA bundle into the
+/// [targets](Self::targets), because its caches may need a conversion webhook before a leader exists. Each
+/// replica creates a missing Secret again, and replaces an expired certificate. Only the leader renews the
+/// certificate, after two thirds of its validity. It publishes the new certificate in the targets, and waits
+/// for [`publish_delay`](Self::publish_delay) before a replica serves it, so no request fails.
 ///
 /// This process needs permission to `get`, `create` and `update` the Secret, and to `get` and `patch` the
 /// targets. The manager checks these permissions at the start.
@@ -97,6 +100,10 @@ impl SecretCertificate {
         }
         if validity.is_zero() {
             let reason = "the certificate would never be valid; use for example 365 days".to_owned();
+            return Some(("SecretCertificate::validity", reason));
+        }
+        if *validity > MAX_VALIDITY {
+            let reason = format!("{validity:?} is longer than 100 years; use for example 365 days");
             return Some(("SecretCertificate::validity", reason));
         }
         if publish_delay.is_zero() || *publish_delay >= *validity / 3 {
@@ -179,6 +186,11 @@ mod tests {
                 "targets",
                 SecretCertificate { targets: vec![CaBundleTarget::Validating("A".into())], ..valid() },
                 "\"A\" is not the name of an object",
+            ),
+            (
+                "validity",
+                SecretCertificate { validity: Duration::MAX, ..valid() },
+                "longer than 100 years; use",
             ),
             (
                 "validity",

@@ -17,7 +17,7 @@ use tokio::time::{Instant, timeout};
 
 use super::{
     Handler, WebhookError, WebhookKind, Webhooks,
-    budget::{BodyBudget, BodyShare, DEFAULT_BYTES_IN_PROGRESS},
+    budget::{BodyBudget, BodyBudgets, BodyShare, DEFAULT_BYTES_IN_PROGRESS},
 };
 use crate::{log_throttle::LogThrottle, redact::single_line};
 
@@ -37,17 +37,24 @@ const MAX_PATH_CHARS: usize = 128;
 /// The time limit of a request without a time limit. kube-apiserver sends at most this limit.
 const DEFAULT_TIMEOUT: Duration = Duration::from_secs(30);
 
+/// The time limit for a body. kube-apiserver sends the body at once.
+const BODY_TIMEOUT: Duration = Duration::from_secs(10);
+
 impl Webhooks {
-    /// Returns a router that serves the webhooks, and `/healthz`, over HTTP. The bodies in progress have at
-    /// most 256 MiB in total.
+    /// Returns a router that serves the webhooks, and `/healthz`, over HTTP. The bodies of admissions in
+    /// progress have at most 256 MiB in total, and so do the bodies of conversions.
     pub fn router(&self) -> Router {
-        self.router_within(&BodyBudget::new(DEFAULT_BYTES_IN_PROGRESS))
+        self.router_within(&BodyBudgets::new(DEFAULT_BYTES_IN_PROGRESS))
     }
 
-    /// Returns a router whose bodies in progress fit into this budget.
-    pub(crate) fn router_within(&self, budget: &BodyBudget) -> Router {
+    /// Returns a router whose bodies in progress are within these budgets.
+    pub(crate) fn router_within(&self, budgets: &BodyBudgets) -> Router {
         let mut router = Router::new();
         for (path, (kind, handler)) in &self.handlers {
+            let budget = match kind {
+                WebhookKind::Admission => &budgets.admissions,
+                WebhookKind::Conversion => &budgets.conversions,
+            };
             let (handler, budget) = (Arc::clone(handler), budget.clone());
             let route = Arc::new(Route { path: path.clone(), kind: *kind, handler, budget });
             router = router.route(path, any(serve).with_state(route));
@@ -172,9 +179,13 @@ async fn read(route: &Route, body: Body, time_limit: Duration) -> Result<(Bytes,
         );
         Rejection(StatusCode::SERVICE_UNAVAILABLE, text)
     })?;
+    // A client that sends its body slowly must not hold the memory.
+    let body = timeout(BODY_TIMEOUT, to_bytes(body, limit)).await.map_err(|_| {
+        let text = format!("the body did not arrive within {BODY_TIMEOUT:?}");
+        Rejection(StatusCode::REQUEST_TIMEOUT, text)
+    })?;
     // axum does not distinguish a large body from a broken connection, which receives no response.
-    let body = to_bytes(body, limit).await.map_err(|error| too_large(error.to_string()))?;
-    Ok((body, share))
+    Ok((body.map_err(|error| too_large(error.to_string()))?, share))
 }
 
 /// Returns the time limit of a request. kube-apiserver sends it as `?timeout=10s`.
@@ -219,8 +230,8 @@ mod tests {
         let webhooks = Webhooks::new()
             .validate("/slow", |_: AdmissionRequest<ConfigMap>| pending::<Result<(), Denied>>())
             .validate("/fast", |_: AdmissionRequest<ConfigMap>| ready(Ok::<_, Denied>(())));
-        let budget = BodyBudget::new(1 << 20);
-        let router = webhooks.router_within(&budget);
+        let budgets = BodyBudgets::new(1 << 20);
+        let (router, budget) = (webhooks.router_within(&budgets), &budgets.admissions);
         let too_large = send(&router, "/fast", review(1 << 20)).await;
         assert_eq!(too_large.0, StatusCode::PAYLOAD_TOO_LARGE, "larger than the total limit");
         let slow = tokio::spawn({
@@ -245,6 +256,28 @@ mod tests {
         assert_eq!(send(&router, "/fast", review(1)).await.0, StatusCode::OK);
         assert_eq!(slow.await.unwrap(), StatusCode::GATEWAY_TIMEOUT);
         assert_eq!(send(&router, "/fast", review(200 << 10)).await.0, StatusCode::OK);
-        budget.idle().await;
+        budgets.idle().await;
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn body_that_does_not_arrive_releases_its_memory() {
+        let webhooks =
+            Webhooks::new().validate("/a", |_: AdmissionRequest<ConfigMap>| ready(Ok::<_, Denied>(())));
+        let budgets = BodyBudgets::new(1 << 20);
+        let router = webhooks.router_within(&budgets);
+        let silent = futures_util::stream::pending::<std::io::Result<String>>();
+        let (code, text) = send(&router, "/a", Body::from_stream(silent)).await;
+        assert_eq!((code, &*text), (StatusCode::REQUEST_TIMEOUT, "the body did not arrive within 10s"));
+        assert_eq!(budgets.admissions.free_bytes(), 1 << 20);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn large_conversion_does_not_delay_admissions() {
+        let webhooks =
+            Webhooks::new().validate("/a", |_: AdmissionRequest<ConfigMap>| ready(Ok::<_, Denied>(())));
+        let budgets = BodyBudgets::new(1 << 20);
+        let router = webhooks.router_within(&budgets);
+        let _conversion = budgets.conversions.share(1 << 20).await;
+        assert_eq!(send(&router, "/a", review(200 << 10)).await.0, StatusCode::OK);
     }
 }

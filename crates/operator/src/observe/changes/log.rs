@@ -112,9 +112,10 @@ impl ChangeLog {
         let Some(key) = key_of(api_version, kind, object) else { return };
         let meta = &object["metadata"];
         let version = meta["resourceVersion"].as_str().unwrap_or_default().to_owned();
+        // Reconciles also lock the log, so large objects are hashed before.
+        let hasher = self.0.lock().hasher.clone();
+        let (fields, managers) = (fields(object, &hasher), managers(meta, &hasher));
         let mut log = self.0.lock();
-        let fields = fields(object, &log.hasher);
-        let managers = managers(meta, &log.hasher);
         log.position += 1;
         let position = log.position;
         let Some(known) = log.objects.get_mut(&key) else {
