@@ -85,7 +85,7 @@ async fn broken_kubeconfig_in_secret_is_isolated_and_can_be_corrected() {
     proxy["clusters"][0]["cluster"]["proxy-url"] = format!("socks5://bob:{TOKEN}@127.0.0.1:1").into();
     let exec = json!({"exec": {"apiVersion": "client.authentication.k8s.io/v1", "command": "touch", "args": [TOKEN]}});
     let broken = [
-        ("no-data", "other", good.clone(), "no data \"kubeconfig\""),
+        ("no-data", "other", good.clone(), "no data key \"kubeconfig\""),
         ("no-yaml", "kubeconfig", json!(format!("{TOKEN}: [")), "not valid"),
         ("wrong-type", "kubeconfig", json!({"users": TOKEN}), "not valid"),
         ("no-context", "kubeconfig", no_context, "incomplete"),
