@@ -150,10 +150,11 @@ fn local_reference(kubeconfig: &Kubeconfig) -> Option<&'static str> {
 /// The provider does not observe files to which the kubeconfig refers. kube-client itself reads a `tokenFile`
 /// and runs an `exec` program again.
 ///
-/// The provider creates the clients of up to 16 contexts at the same time. If the `exec` or `auth-provider` program of a
-/// context does not exit within 30 s, only this context fails. The program is not killed, because kube-client provides
-/// no access to it. The program continues, and keeps a thread until it exits, or until this process exits.
-/// The provider tries a failed context again when the context, its cluster or its user changes in the file.
+/// The provider creates the clients of up to 16 contexts at the same time. If the `exec` or `auth-provider`
+/// program of a context does not exit within 30 s, only this context fails. The program is not killed,
+/// because kube-client provides no access to it. The program continues, and keeps a thread until it exits, or
+/// until this process exits. The provider tries a failed context again when the context, its cluster or its
+/// user changes in the file.
 #[derive(Clone, Debug, Default)]
 pub struct KubeconfigProvider {
     path: Option<PathBuf>,

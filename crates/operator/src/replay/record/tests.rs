@@ -1,0 +1,113 @@
+//! Tests of recordings.
+
+use std::convert::Infallible;
+
+use http_body_util::{BodyExt, Full};
+
+use super::*;
+
+/// Returns a client whose responses to all requests have this body.
+fn client(body: &'static str) -> Client {
+    let respond = move |_: Request<Body>| async move {
+        Ok::<_, Infallible>(Response::new(Full::new(Bytes::from_static(body.as_bytes()))))
+    };
+    Client::new(tower::service_fn(respond), "default")
+}
+
+async fn read(client: &Client, path: &str) {
+    let request = Request::get(path).body(Body::empty()).unwrap();
+    client.send(request).await.unwrap().into_body().collect().await.unwrap();
+}
+
+fn chunks(path: &Path) -> Vec<String> {
+    let file = fs::read(path).unwrap();
+    let entries = FrameReader::new(&file, FORMAT_VERSION).unwrap();
+    let entries = entries.map(|frame| serde_json::from_slice(frame.unwrap().1).unwrap());
+    entries
+        .filter_map(|entry| if let Entry::Chunk { text, .. } = entry { Some(text) } else { None })
+        .collect()
+}
+
+#[tokio::test]
+async fn value_of_secret_is_replaced_within_earlier_and_later_texts() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("r");
+    let (map, secret) = (
+        "{\"kind\":\"ConfigMap\",\"data\":{\"a\":\"<swordfish>swordfish\"}}\n{\"kind\":\"ConfigMap\"}\n",
+        "{\"kind\":\"Secret\",\"data\":{\"a\":\"c3dvcmRmaXNo\"}}",
+    );
+    let (recording, records_maps) = Recording::start(&path, client(map)).unwrap();
+    let records_secrets = recording.record(client(secret));
+    read(&records_maps, "/api/v1/configmaps?watch=true").await;
+    read(&records_secrets, "/api/v1/secrets/a").await;
+    read(&records_maps, "/api/v1/configmaps?watch=true").await;
+    recording.finish().await.unwrap();
+    let texts = chunks(&path);
+    let data = |text: &String| serde_json::from_str::<serde_json::Value>(text).unwrap()["data"]["a"].clone();
+    let data: Vec<_> = texts.iter().map(data).collect();
+    let replaced = serde_json::json!("<redacted-0>redacted-0");
+    assert_eq!((&data[0], &data[3]), (&replaced, &replaced), "{texts:?}");
+    assert!(texts.len() == 5 && !texts.concat().contains("swordfish"), "{texts:?}");
+}
+
+/// A Secret from a file often ends with a line break, and programs copy it without. An annotation of
+/// kubectl contains JSON.
+#[test]
+fn forms_of_value_are_replaced() {
+    let mut redactor = Redactor::default();
+    let secret = serde_json::json!({"kind": "Secret", "stringData": {"a": "first \"line\"\nsecond line\n"}});
+    redactor.redact("secrets", secret.to_string().as_bytes()).unwrap();
+    let trimmed = "first \"line\"\nsecond line";
+    let annotation = serde_json::json!({"env": [{"value": trimmed}]}).to_string();
+    let object = serde_json::json!({"kind": "Pod", "spec": [trimmed, annotation]}).to_string();
+    let text = redactor.redact("pods", object.as_bytes()).unwrap();
+    assert!(text.contains("redacted-0") && !text.contains("line"), "{text}");
+}
+
+#[tokio::test]
+async fn stopped_recording_stores_no_values() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("r");
+    let (recording, client) =
+        Recording::start(&path, client("{\"kind\":\"Secret\",\"data\":{\"a\":\"eA==\"}}")).unwrap();
+    recording.stop(io::Error::other("the disk is full"));
+    read(&client, "/api/v1/secrets/a").await;
+    assert!(matches!(*recording.0.state.lock(), State::Stopped(_)), "the redactor is dropped");
+    assert!(recording.finish().await.is_err());
+}
+
+#[test]
+fn finish_neither_blocks_requests_nor_depends_on_its_future() {
+    let runtime = tokio::runtime::Builder::new_current_thread().max_blocking_threads(1).build().unwrap();
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("r");
+    runtime.block_on(async {
+        let (release, wait) = std::sync::mpsc::channel::<()>();
+        // The file cannot be written before this task completes.
+        let busy = tokio::task::spawn_blocking(move || wait.recv());
+        let (recording, client) = Recording::start(&path, client("{}")).unwrap();
+        read(&client, "/api/v1/pods").await;
+        let mut finish = Box::pin(recording.finish());
+        assert!(futures_util::poll!(&mut finish).is_pending());
+        read(&client, "/api/v1/pods").await;
+        drop(finish);
+        assert!(!path.exists());
+        drop(release);
+        assert!(busy.await.unwrap().is_err());
+        recording.finish().await.unwrap();
+        recording.finish().await.unwrap();
+    });
+    assert_eq!(chunks(&path), ["{}"], "the second response is not recorded");
+}
+
+#[tokio::test]
+async fn too_large_response_stops_recording() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("r");
+    let (recording, _client) = Recording::start(&path, client("{}")).unwrap();
+    let body = Body::from(vec![b' '; MAX_BODY_BYTES + 1]);
+    let body = recording.respond(Response::new(body), 1, "pods".to_owned(), false).into_body();
+    assert_eq!(body.collect().await.unwrap().to_bytes().len(), MAX_BODY_BYTES + 1, "the program reads it");
+    let error = recording.finish().await.unwrap_err().to_string();
+    assert!(error.contains("larger than 64 MiB"), "{error}");
+}
