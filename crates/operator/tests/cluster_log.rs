@@ -58,7 +58,7 @@ async fn cluster_that_is_unauthorized_for_an_hour_is_reported_once() {
             count.fetch_add(1, SeqCst);
             async { Ok::<_, Failure>(Action::Done) }
         });
-        let unauthorized = || bad.faults().always(RequestMatch::any(), Fault::error(Status::unauthorized()));
+        let unauthorized = || bad.faults().always(RequestMatch::any(), Fault::Status(Status::unauthorized()));
         let mut fault = (!is_synced_before).then(unauthorized);
         let stop = CancellationToken::new();
         let running = tokio::spawn(manager.run(stop.clone().cancelled_owned()));
