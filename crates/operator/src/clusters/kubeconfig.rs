@@ -30,7 +30,7 @@ use crate::Failure;
 /// The interval in which the provider reads the file.
 const READ_INTERVAL: Duration = Duration::from_secs(10);
 
-/// The maximum time of the `exec` program of a context.
+/// The maximum time of the program of a context.
 const EXEC_TIMEOUT: Duration = Duration::from_secs(30);
 
 /// The maximum number of contexts that are converted to clients at the same time.
@@ -64,10 +64,10 @@ pub enum ClusterConfigError {
          of kube-client, or use another proxy"
     )]
     Proxy,
-    /// The `exec` program of the user of a context hangs. kube-client cannot stop it.
+    /// The `exec` or `auth-provider` program of the user of a context hangs. kube-client cannot stop it.
     #[error(
-        "the `exec` program of the context did not end within {} s; run the program to find the cause, and change \
-         the context in the file; the provider retries only after a change", EXEC_TIMEOUT.as_secs()
+        "the program of the context did not exit within {} s; run the program of `exec` or `auth-provider` to find the \
+         cause, and change the context in the file; the provider retries only after a change", EXEC_TIMEOUT.as_secs()
     )]
     ExecTimeout,
     /// The client cannot be created, for example because this program was built without TLS.
@@ -297,14 +297,17 @@ mod tests {
     async fn program_that_hangs_is_reported_after_the_limit() {
         let exec =
             json!({"apiVersion": "client.authentication.k8s.io/v1", "command": "sleep", "args": ["20"]});
-        let kubeconfig = json!({
-            "current-context": "a", "contexts": [{"name": "a", "context": {"cluster": "a", "user": "a"}}],
-            "clusters": [{"name": "a", "cluster": {"server": "http://127.0.0.1:1"}}],
-            "users": [{"name": "a", "user": {"exec": exec}}],
-        });
-        let started = tokio::time::Instant::now();
-        let error = client(serde_json::from_value(kubeconfig).unwrap(), None).await.err().unwrap();
-        assert!(matches!(error, ClusterConfigError::ExecTimeout), "{error}");
-        assert_eq!(started.elapsed(), EXEC_TIMEOUT);
+        let provider = json!({"name": "gcp", "config": {"cmd-path": "sleep", "cmd-args": "20"}});
+        for user in [json!({"exec": exec}), json!({"auth-provider": provider})] {
+            let kubeconfig = json!({
+                "current-context": "a", "contexts": [{"name": "a", "context": {"cluster": "a", "user": "a"}}],
+                "clusters": [{"name": "a", "cluster": {"server": "http://127.0.0.1:1"}}],
+                "users": [{"name": "a", "user": user}],
+            });
+            let started = tokio::time::Instant::now();
+            let error = client(serde_json::from_value(kubeconfig).unwrap(), None).await.err().unwrap();
+            assert!(matches!(error, ClusterConfigError::ExecTimeout), "{error}");
+            assert_eq!(started.elapsed(), EXEC_TIMEOUT);
+        }
     }
 }

@@ -225,24 +225,44 @@ mod tests {
     use super::*;
     use crate::Change;
 
+    fn run(failure: Option<String>) -> LastRun {
+        LastRun {
+            reasons: Reasons::default(),
+            failures: 0,
+            ended: Instant::now(),
+            took: Duration::ZERO,
+            waits: Default::default(),
+            calls: Default::default(),
+            in_calls: Duration::ZERO,
+            changes: Default::default(),
+            failure,
+        }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn only_engaged_clusters_have_counts() {
+        let cluster_of: ClusterOf<String> = |key| key.split_once('/').map_or("", |(cluster, _)| cluster);
+        let keys = KeyQueue::new(WorkQueue::new(), Duration::ZERO, None, Some(cluster_of));
+        keys.add_cluster("east");
+        for key in ["east/a", "absent/a", "east/b"] {
+            keys.record_run(&key.to_owned(), run(None));
+        }
+        let counts = |keys: &KeyQueue<String>| -> Vec<_> {
+            keys.by_cluster().into_iter().map(|(cluster, runs)| (cluster, runs.succeeded)).collect()
+        };
+        assert_eq!(counts(&keys), [("east".to_owned(), 2)]);
+        keys.remove_cluster("east");
+        keys.record_run(&"east/a".to_owned(), run(None));
+        assert_eq!(counts(&keys), []);
+    }
+
     #[tokio::test(start_paused = true)]
     async fn removed_keys_have_no_reasons_runs_and_failures() {
         let keys = KeyQueue::new(WorkQueue::new(), Duration::ZERO, None, None);
         let reason = Reason { source: "a test".into(), group: None, object: None, change: Change::Requested };
         for (key, failure) in [("a/1", None), ("a/2", Some("no".to_owned())), ("b/1", None)] {
             keys.add(key.to_owned(), reason.clone(), Duration::ZERO, Priority::NORMAL);
-            let run = LastRun {
-                reasons: Reasons::default(),
-                failures: 0,
-                ended: Instant::now(),
-                took: Duration::ZERO,
-                waits: Default::default(),
-                calls: Default::default(),
-                in_calls: Duration::ZERO,
-                changes: Default::default(),
-                failure,
-            };
-            keys.record_run(&key.to_owned(), run);
+            keys.record_run(&key.to_owned(), run(failure));
             keys.queue.add_rate_limited(key.to_owned());
         }
         keys.remove_where(|key| key.starts_with('a')).await;

@@ -57,13 +57,15 @@ pub(crate) struct ObjectChanges {
 
 /// Remembers the changes of objects. A clone shares the log.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct ChangeLog(Arc<Mutex<Log>>);
+pub(crate) struct ChangeLog {
+    log: Arc<Mutex<Log>>,
+    hasher: RandomState,
+}
 
 #[derive(Debug, Default)]
 struct Log {
     objects: HashMap<String, Known>,
     order: VecDeque<String>,
-    hasher: RandomState,
     /// The number of all changes.
     position: u64,
 }
@@ -94,12 +96,12 @@ struct Manager {
 impl ChangeLog {
     /// Returns the current position in the log.
     pub(crate) fn position(&self) -> u64 {
-        self.0.lock().position
+        self.log.lock().position
     }
 
     /// Returns the changes of an object after a position, or its latest change if there are none.
     pub(crate) fn since(&self, position: u64, group: &str, kind: &str, key: &str) -> Option<ObjectChanges> {
-        let log = self.0.lock();
+        let log = self.log.lock();
         let Known { changes, positions, .. } = log.objects.get(&log_key(group, kind, key))?;
         let count = positions.iter().filter(|changed| **changed > position).count().max(1);
         let omitted = count.saturating_sub(changes.len());
@@ -113,9 +115,8 @@ impl ChangeLog {
         let meta = &object["metadata"];
         let version = meta["resourceVersion"].as_str().unwrap_or_default().to_owned();
         // Reconciles also lock the log, so large objects are hashed before.
-        let hasher = self.0.lock().hasher.clone();
-        let (fields, managers) = (fields(object, &hasher), managers(meta, &hasher));
-        let mut log = self.0.lock();
+        let (fields, managers) = (fields(object, &self.hasher), managers(meta, &self.hasher));
+        let mut log = self.log.lock();
         log.position += 1;
         let position = log.position;
         let Some(known) = log.objects.get_mut(&key) else {
@@ -142,7 +143,7 @@ impl ChangeLog {
 
     pub(super) fn remove(&self, api_version: &str, kind: &str, object: &Value) {
         let Some(key) = key_of(api_version, kind, object) else { return };
-        let mut log = self.0.lock();
+        let mut log = self.log.lock();
         log.position += 1;
         let position = log.position;
         if let Some(known) = log.objects.get_mut(&key) {
@@ -321,13 +322,13 @@ mod tests {
             object["metadata"]["managedFields"] = (0..2 * MAX_MANAGERS).map(manager).collect();
             log.add("apps/v1", "Deployment", &object);
         }
-        let sizes: Vec<_> = log.0.lock().objects.iter().map(|(key, known)| bytes(key, known)).collect();
+        let sizes: Vec<_> = log.log.lock().objects.iter().map(|(key, known)| bytes(key, known)).collect();
         assert!(sizes.len() == 1 && (8_000..16_000).contains(&sizes[0]), "{sizes:?}");
 
         for number in 0..MAX_OBJECTS {
             log.add("v1", "Pod", &object(&number.to_string(), 1, &json!({})));
         }
-        assert_eq!(log.0.lock().objects.len(), MAX_OBJECTS);
+        assert_eq!(log.log.lock().objects.len(), MAX_OBJECTS);
         assert!(log.since(0, "apps", "Deployment", "shop/web").is_none(), "the first object is forgotten");
     }
 }
