@@ -1,8 +1,8 @@
 //! Checks that the roles that a program prints are sufficient and minimal on a real kube-apiserver.
 //!
 //! The program runs a scenario with all of its roles, and the server denies no request. It then runs without
-//! each verb of each resource, and the server denies a request with this verb. If a run does not use the verb,
-//! it is repeated.
+//! each verb of each resource, and the server denies a request with this verb. If a run does not use the
+//! verb, it is repeated.
 
 mod admin;
 mod roles;

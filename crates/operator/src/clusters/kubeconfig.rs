@@ -142,8 +142,8 @@ fn local_reference(kubeconfig: &Kubeconfig) -> Option<&'static str> {
 }
 
 /// Engages a cluster for each context of a kubeconfig file. The name of the cluster is the name of the
-/// context, with `:` in place of `/`. If two contexts have the same cluster name, the provider uses the context
-/// whose name sorts first, and logs a warning.
+/// context, with `:` in place of `/`. If two contexts have the same cluster name, the provider uses the
+/// context whose name sorts first, and logs a warning.
 ///
 /// The provider reads the file every 10 s. It engages new contexts, disengages removed contexts, and engages
 /// a context again if its cluster or user has changed. If the file becomes invalid, the clusters remain.
