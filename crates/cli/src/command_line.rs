@@ -39,7 +39,7 @@ enum Command {
     Man,
 }
 
-/// The reason why the program failed, as one line, and the exit code.
+/// Describes a failure of the program as one line, and contains the exit code.
 #[derive(Debug, thiserror::Error)]
 #[error("{message}")]
 pub struct Failure {
@@ -54,8 +54,8 @@ impl Failure {
     }
 }
 
-/// Runs the program with these arguments. The first argument is the name of the program. Prints the results to
-/// standard output.
+/// Runs the program with these arguments. The first argument is the name of the program. Prints the results
+/// to standard output.
 ///
 /// # Errors
 ///

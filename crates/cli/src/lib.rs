@@ -6,7 +6,8 @@
 //!
 //! # Invariants
 //!
-//! 1. The program only reads from the cluster. It creates only access reviews, which the server does not store.
+//! 1. The program only reads from the cluster. It creates only access reviews, which the server does not
+//!    store.
 //! 2. An error is one line on standard error, without a backtrace. If standard output is closed, the program
 //!    exits without a message.
 //! 3. The program never prints the contents of Secrets, and never writes them to files.
