@@ -59,6 +59,9 @@ async fn pages_load_without_errors_and_foreign_requests() -> Result<()> {
         tab.load(&demo.url(&format!("/ui/key/configmap/{FAILING_KEY}"))).await?;
         tab.wait_for(IS_LIVE).await?;
         ensure!(tab.problems().is_empty(), "{:#?}", tab.problems());
+        // A chart without a line would be an error in its SVG.
+        tab.load(&demo.url("/")).await?;
+        tab.wait_for("document.querySelector('#controllers polyline')?.getBBox().width > 0").await?;
         let origin = demo.url("/");
         let foreign: Vec<_> = tab.requests().iter().filter(|url| !url.starts_with(&origin)).collect();
         ensure!(foreign.is_empty() && tab.requests().len() > 20, "{foreign:?} of {:?}", tab.requests());

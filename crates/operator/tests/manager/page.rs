@@ -145,7 +145,7 @@ async fn tables_contain_the_state_without_a_script() {
         ),
         ("/ui/replicas", vec!["default/operator", "This process is the leader"]),
         ("/ui/clusters", vec!["only its own cluster"]),
-        ("/ui/configuration", vec!["10 min 0 s", "Lease duration", "15.0 s", "plain HTTP"]),
+        ("/ui/configuration", vec!["10 min</td>", "Lease duration", "15 s", "plain HTTP"]),
         (
             "/ui/key/configmap/default/bad",
             vec!["the moon is in the way", "ConfigMap was listed", "failed, waits for a change", "Your code"],

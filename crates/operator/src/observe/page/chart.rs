@@ -26,10 +26,10 @@ pub(super) fn sparkline(values: &[f32], label: &str) -> Markup {
     html! {
         svg.spark viewBox="0 0 120 28" preserveAspectRatio="none" role="img"
             aria-label={ (label) ": now " (latest) ", at most " (peak) } {
-            line.base x1="0" y1="27" x2="120" y2="27";
+            line.base x1="0" y1="27" x2="120" y2="27" {}
             @if points.len() > 1 {
-                polygon.area points={ (format!("{start:.0},28 ")) (line) " 120,28" };
-                polyline.line points=(line);
+                polygon.area points={ (format!("{start:.0},28 ")) (line) " 120,28" } {}
+                polyline.line points=(line) {}
             }
         }
     }
@@ -50,8 +50,8 @@ pub(super) fn bar(value: usize, max: usize) -> Markup {
     let width = if max == 0 { 0.0 } else { value as f32 / max as f32 * 200.0 };
     html! {
         svg.bar viewBox="0 0 200 10" preserveAspectRatio="none" aria-hidden="true" {
-            rect.track x="0" y="0" width="200" height="10" rx="2";
-            rect.fill x="0" y="0" width=(format!("{width:.1}")) height="10" rx="2";
+            rect.track x="0" y="0" width="200" height="10" rx="2" {}
+            rect.fill x="0" y="0" width=(format!("{width:.1}")) height="10" rx="2" {}
         }
     }
 }
@@ -77,9 +77,9 @@ pub(super) fn stacked_bar(parts: &[Part]) -> Markup {
     });
     html! {
         svg.stack viewBox="0 0 600 14" preserveAspectRatio="none" aria-hidden="true" {
-            rect.track x="0" y="0" width="600" height="14" rx="3";
+            rect.track x="0" y="0" width="600" height="14" rx="3" {}
             @for (class, x, width) in drawn {
-                rect class={ "part-" (class) } x=(x) y="0" width=(width) height="14";
+                rect class={ "part-" (class) } x=(x) y="0" width=(width) height="14" {}
             }
         }
         dl.legend {
@@ -102,7 +102,10 @@ mod tests {
         let values: Vec<f32> = (0..1000_u16).map(f32::from).collect();
         assert_eq!(downsample(&values).last(), Some(&999.0));
         assert!(downsample(&values).len() <= MAX_POINTS);
-        assert!(sparkline(&values, "Depth").into_string().len() < 2000);
+        let drawn = sparkline(&values, "Depth").into_string();
+        assert!(drawn.len() < 1000, "{drawn}");
+        // SVG has no elements without an end.
+        assert!(drawn.contains("</line><polygon") && drawn.contains("</polygon><polyline"), "{drawn}");
     }
 
     #[test]

@@ -177,7 +177,7 @@ fn changes(run: &LastRun) -> Markup {
 
 fn history(runs: &[KeyRun]) -> Markup {
     let columns =
-        [Column::Number("Ended"), Column::Text("Result"), Column::Number("Took"), Column::Text("Reason")];
+        [Column::Text("Ended"), Column::Text("Result"), Column::Number("Took"), Column::Text("Reason")];
     let row = |run: &KeyRun| {
         vec![
             html! { (ago(Some(run.ended.elapsed()))) },

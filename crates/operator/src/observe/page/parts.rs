@@ -172,7 +172,9 @@ pub(super) fn duration(time: Duration) -> String {
     match seconds {
         0 if time < Duration::from_millis(1) && !time.is_zero() => "<1 ms".to_owned(),
         0 => format!("{} ms", time.as_millis()),
+        1..60 if time.subsec_millis() == 0 => format!("{seconds} s"),
         1..60 => format!("{:.1} s", time.as_secs_f64()),
+        60..3600 if seconds % 60 == 0 => format!("{} min", seconds / 60),
         60..3600 => format!("{} min {} s", seconds / 60, seconds % 60),
         3600..86_400 => format!("{} h {} min", seconds / 3600, seconds / 60 % 60),
         _ => format!("{} d {} h", seconds / 86_400, seconds / 3600 % 24),
@@ -204,8 +206,12 @@ mod tests {
     #[test]
     fn numbers_and_times_are_readable() {
         assert_eq!([0, 999, 1000, 1_234_567].map(count), ["0", "999", "1,000", "1,234,567"]);
-        let times = [0, 340, 1500, 250_000, 7_500_000, 90_000_000].map(Duration::from_millis);
-        assert_eq!(times.map(duration), ["0 ms", "340 ms", "1.5 s", "4 min 10 s", "2 h 5 min", "1 d 1 h"]);
+        let times =
+            [0, 340, 1500, 15_000, 600_000, 250_000, 7_500_000, 90_000_000].map(Duration::from_millis);
+        assert_eq!(
+            times.map(duration),
+            ["0 ms", "340 ms", "1.5 s", "15 s", "10 min", "4 min 10 s", "2 h 5 min", "1 d 1 h"]
+        );
         assert_eq!(duration(Duration::from_micros(3)), "<1 ms");
         assert_eq!([None, Some(Duration::from_millis(1900))].map(ago), ["never", "1 s ago"]);
         assert_eq!([None, Some(0.25), Some(12.4)].map(rate), ["–", "0.2/s", "12/s"]);
