@@ -93,8 +93,9 @@ impl Reports {
         self.status.send_modify(|status| *status.restarts.entry(cause).or_default() += 1);
     }
 
-    /// Records the number of objects in events, and the time of the events. `success` is true if the events show that the request succeeded. Wakes the
-    /// receivers of the status only if requests failed before, because this happens with each event.
+    /// Records the time of events, and the number of their objects. `success` is true if the events show that
+    /// the request succeeded. Wakes the receivers of the status only if requests failed before, because this
+    /// happens with each event.
     pub(crate) fn events_received(&self, objects: usize, bookmarks: bool, success: bool) {
         let now = Instant::now();
         self.status.send_if_modified(|status| {

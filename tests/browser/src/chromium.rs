@@ -23,7 +23,7 @@ use tokio::{
 /// The names of the program in Debian and other distributions.
 const NAMES: [&str; 3] = ["chromium", "chromium-browser", "google-chrome"];
 
-/// The time limit for the start, and for the end after the processes are killed.
+/// The time limit for the start, and for the exit after the processes are killed.
 const LIMIT: Duration = Duration::from_secs(60);
 
 /// The start of the line with the address of the DevTools.
@@ -83,10 +83,10 @@ impl Chromium {
         let profile = tempfile::tempdir()?;
         let mut command = Command::new(program);
         command.args(FLAGS).arg(format!("--user-data-dir={}", profile.path().display())).arg("about:blank");
-        // The processes of Chromium are in one group, which the end kills.
+        // The processes of Chromium are in one group, which `kill` stops.
         command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::piped()).process_group(0);
         let mut process = command.spawn().with_context(|| format!("cannot start {}", program.display()))?;
-        let id = process.id().context("chromium has already ended")?;
+        let id = process.id().context("chromium has already exited")?;
         let errors = process.stderr.take().context("chromium has no standard error")?;
         let mut chromium = Self {
             process,
@@ -108,25 +108,25 @@ impl Chromium {
             }
             lines.push(line);
         }
-        bail!("chromium ended during its start: {}", lines.join("; "))
+        bail!("chromium exited during its start: {}", lines.join("; "))
     }
 
-    /// Kills the processes and waits for their end.
+    /// Kills the processes and waits until they have exited.
     ///
     /// # Errors
     ///
-    /// Fails if the processes do not end.
+    /// Fails if the processes do not exit.
     ///
     /// # Cancel safety
     ///
-    /// If the future is dropped, the processes are killed, but their end is not awaited.
+    /// If the future is dropped, the processes are killed, but the caller does not wait for their exit.
     pub async fn stop(mut self) -> Result<()> {
         self.kill();
-        let ended = async {
+        let exited = async {
             while self.errors.next_line().await?.is_some() {}
             self.process.wait().await
         };
-        timeout(LIMIT, ended).await.context("chromium did not end")??;
+        timeout(LIMIT, exited).await.context("chromium did not exit")??;
         Ok(())
     }
 
@@ -140,7 +140,7 @@ impl Chromium {
 
 impl Drop for Chromium {
     fn drop(&mut self) {
-        // After the end of the process, the system may use its number for another process.
+        // After the exit of the process, the system may use its number for another process.
         if self.process.id().is_some() {
             self.kill();
         }

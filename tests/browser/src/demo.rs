@@ -31,7 +31,7 @@ pub const FAILING_ERROR: &str = "cannot render the template: the variable PORT i
 /// A key that looks like a script, in the controller `backup`.
 pub const HOSTILE_KEY: &str = "<script>alert(1)</script>";
 
-/// The namespaces, and the names of the objects in each of them.
+/// The namespaces, and the names of the objects in each namespace.
 const NAMESPACES: [&str; 3] = ["blog", "shop", "wiki"];
 const NAMES: [&str; 8] = ["cart", "catalog", "checkout", "login", "mail", "payment", "search", "stock"];
 
@@ -48,7 +48,7 @@ pub struct Demo {
 }
 
 impl Demo {
-    /// Starts the operator. It serves its pages at `address`.
+    /// Starts the operator, which serves its pages at `address`.
     ///
     /// # Errors
     ///
@@ -182,7 +182,7 @@ async fn change_objects(client: Client, stop: CancellationToken) {
     while stop.run_until_cancelled(ticks.tick()).await.is_some() {
         round += 1;
         // Some ticks change several objects, so that the charts are not flat.
-        let changes = if round % 60 < 20 { 1 + round % 3 } else { usize::from(round % 4 == 0) };
+        let changes = if round % 60 < 20 { 1 + round % 3 } else { usize::from(round.is_multiple_of(4)) };
         for change in 0..changes {
             let (namespace, name) = (NAMESPACES[(round + change) % 3], NAMES[(round / 3 + change) % 8]);
             let maps: Api<ConfigMap> = Api::namespaced(client.clone(), namespace);

@@ -92,10 +92,10 @@ impl Tab {
     ///
     /// # Errors
     ///
-    /// Fails if the expression throws an exception, or if its value is no text.
+    /// Fails if the expression throws an exception, or if its value is not a text.
     pub async fn text(&mut self, expression: &str) -> Result<String> {
         let value = self.evaluate(expression).await?;
-        value.as_str().map(str::to_owned).with_context(|| format!("{expression} is no text: {value}"))
+        value.as_str().map(str::to_owned).with_context(|| format!("{expression} is not a text: {value}"))
     }
 
     /// Waits until an expression is true.
@@ -184,7 +184,7 @@ impl Tab {
     /// Fails if the file cannot be written.
     pub async fn write_picture(&mut self, path: &Path) -> Result<()> {
         let picture = self.call("Page.captureScreenshot", json!({"format": "png"})).await?;
-        let bytes = STANDARD.decode(picture["data"].as_str().context("the picture is no text")?)?;
+        let bytes = STANDARD.decode(picture["data"].as_str().context("the picture is not a text")?)?;
         fs::write(path, bytes).with_context(|| format!("cannot write {}", path.display()))
     }
 

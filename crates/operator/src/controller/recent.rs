@@ -1,5 +1,5 @@
-//! `RecentRuns`: the recent reconciles of a controller, for the pages in a browser. It holds keys and reasons,
-//! never objects.
+//! `RecentRuns`: the recent reconciles of a controller, for the page for browsers. It holds keys and
+//! reasons, never objects.
 
 use std::{collections::VecDeque, fmt, hash::Hash, time::Duration};
 

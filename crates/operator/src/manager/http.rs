@@ -178,7 +178,8 @@ impl HttpServers {
         if address.ip().is_loopback() { Access::Loopback } else { Access::Open }
     }
 
-    /// Starts one task per socket, and the task that samples the state for charts. `state` creates the data of the pages.
+    /// Starts one task per socket, and the task that samples the state for charts. `state` creates the data
+    /// of the pages.
     pub(super) fn start(&mut self, tasks: &mut TaskGroup, state: impl FnOnce(Checks) -> PageState) {
         let state = Arc::new(state(std::mem::take(&mut self.checks)));
         if let Some(socket) = self.pages.take() {

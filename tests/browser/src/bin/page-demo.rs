@@ -1,4 +1,4 @@
-//! Runs a demo operator, whose pages you can open in a browser.
+//! Runs a demo operator. You can open its pages in a browser.
 
 use std::{net::SocketAddr, process::ExitCode};
 

@@ -174,7 +174,7 @@ pub(super) fn duration(time: Duration) -> String {
         0 => format!("{} ms", time.as_millis()),
         1..60 if time.subsec_millis() == 0 => format!("{seconds} s"),
         1..60 => format!("{:.1} s", time.as_secs_f64()),
-        60..3600 if seconds % 60 == 0 => format!("{} min", seconds / 60),
+        60..3600 if seconds.is_multiple_of(60) => format!("{} min", seconds / 60),
         60..3600 => format!("{} min {} s", seconds / 60, seconds % 60),
         3600..86_400 => format!("{} h {} min", seconds / 3600, seconds / 60 % 60),
         _ => format!("{} d {} h", seconds / 86_400, seconds / 3600 % 24),
