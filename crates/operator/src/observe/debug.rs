@@ -165,7 +165,7 @@ pub(crate) async fn shards(State(state): State<Arc<PageState>>) -> Response {
 }
 
 /// Returns the reason why controllers do not run, as a part of an error message.
-fn idle_reason(state: &PageState) -> String {
+pub(super) fn idle_reason(state: &PageState) -> String {
     if let ManagerPhase::Starting = *state.phase.borrow() {
         return "; the manager starts, and its caches are not synced (see /readyz)".to_owned();
     }
