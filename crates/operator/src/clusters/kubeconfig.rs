@@ -256,7 +256,7 @@ impl Contexts {
     async fn update(&mut self, provider: &KubeconfigProvider, kubeconfig: &Kubeconfig) {
         let (mut before, mut changed) = (std::mem::take(&mut self.known), Vec::new());
         for (context_name, context) in provider.selected(kubeconfig) {
-            let Ok(name) = ClusterName::new(&context_name.replace('/', ":")) else {
+            let Ok(name) = ClusterName::new(context_name.replace('/', ":")) else {
                 self.skip(context_name, "a cluster cannot have this name");
                 continue;
             };
