@@ -137,7 +137,7 @@ async fn tables_contain_the_state_without_a_script() {
     get_until(address, "/", "the moon is in the way").await;
     for (path, texts) in [
         ("/", vec!["Failing key", "href=\"/ui/key/configmap/default/bad\"", "This process is the leader"]),
-        ("/ui/caches", vec!["ConfigMap · /api/v1/configmaps", "start: 1", "watching"]),
+        ("/ui/caches", vec!["ConfigMap · /api/v1/configmaps", "start: 1", "Watching"]),
         ("/ui/queues", vec!["Adds", "No worker is busy."]),
         (
             "/ui/reconciles",
@@ -148,7 +148,7 @@ async fn tables_contain_the_state_without_a_script() {
         ("/ui/configuration", vec!["10 min</td>", "Lease duration", "15 s", "plain HTTP"]),
         (
             "/ui/key/configmap/default/bad",
-            vec!["the moon is in the way", "ConfigMap was listed", "failed, waits for a change", "Your code"],
+            vec!["the moon is in the way", "ConfigMap was listed", "Failed, waits for a change", "Your code"],
         ),
     ] {
         let body = get(address, path).await.body;

@@ -19,11 +19,11 @@ fn main() -> ExitCode {
     kube_informer_cli::run(run)
 }
 
-fn run(flags: Flags) -> Result<ExitCode> {
-    ensure!(flags.address.ip().is_loopback(), "{} is not a loopback address", flags.address);
+fn run(Flags { address }: Flags) -> Result<ExitCode> {
+    ensure!(address.ip().is_loopback(), "{} is not a loopback address", address);
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
     runtime.block_on(async {
-        let demo = Demo::start(flags.address)?;
+        let demo = Demo::start(address)?;
         println!("open {} in a browser", demo.url("/"));
         shutdown_signal().await;
         demo.stop().await

@@ -93,6 +93,29 @@ pub(super) fn stacked_bar(parts: &[Part]) -> Markup {
     }
 }
 
+/// An event on a timeline.
+pub(super) struct Mark {
+    /// The position: 0 is the start of the timeline, and 1 is its end.
+    pub(super) position: f32,
+    pub(super) has_failed: bool,
+}
+
+/// Draws events by their time: a circle for a success, and a higher square for a failure.
+pub(super) fn timeline(marks: &[Mark], start: &str, label: &str) -> Markup {
+    // Percentages, so that the marks keep their shape in each width.
+    let x = |mark: &Mark| format!("{:.1}%", 0.5 + 99.0 * mark.position.clamp(0.0, 1.0));
+    html! {
+        svg.timeline role="img" aria-label=(label) {
+            line.base x1="0" y1="17" x2="100%" y2="17" {}
+            @for mark in marks {
+                @if mark.has_failed { rect.failed x=(x(mark)) y="2" width="8" height="8" rx="1" {} }
+                @else { circle.succeeded cx=(x(mark)) cy="17" r="4.5" {} }
+            }
+        }
+        p.axis aria-hidden="true" { span { (start) } span { "now" } }
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -116,6 +139,14 @@ mod tests {
             "{drawn}"
         );
         assert!(stacked_bar(&[]).into_string().contains("<dl"));
+    }
+
+    #[test]
+    fn timeline_shows_failures_as_another_shape() {
+        let marks = [(0.0, true), (1.0, false)].map(|(position, has_failed)| Mark { position, has_failed });
+        let drawn = timeline(&marks, "1 min ago", "Timeline").into_string();
+        assert!(drawn.contains(r#"class="failed" x="0.5%""#), "{drawn}");
+        assert!(drawn.contains(r#"class="succeeded" cx="99.5%""#), "{drawn}");
     }
 
     #[test]

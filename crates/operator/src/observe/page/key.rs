@@ -8,7 +8,7 @@ use maud::{Markup, html};
 use tokio::time::Instant;
 
 use super::{
-    chart::{Part, stacked_bar},
+    chart::{Mark, Part, stacked_bar, timeline},
     parts::{Column, Level, Section, ago, count, duration, empty, facts, name, state, table},
     reconciles::result,
     view::Page,
@@ -191,5 +191,22 @@ fn history(runs: &[KeyRun]) -> Markup {
         return empty("The latest reconciles of the controller contain no reconcile of this key.");
     }
     let caption = "Reconciles of this key among the last 256 reconciles of the controller";
-    table(caption, &columns, &rows, runs.len().saturating_sub(MAX_RUNS))
+    html! {
+        (history_chart(&runs[..runs.len().min(MAX_RUNS)]))
+        (table(caption, &columns, &rows, runs.len().saturating_sub(MAX_RUNS)))
+    }
+}
+
+/// Draws the reconciles between the oldest one and now.
+fn history_chart(runs: &[KeyRun]) -> Markup {
+    let oldest = runs.last().map_or(Duration::ZERO, |run| run.ended.elapsed());
+    let span = oldest.as_secs_f32().max(1.0);
+    let mark = |run: &KeyRun| Mark {
+        position: 1.0 - run.ended.elapsed().as_secs_f32() / span,
+        has_failed: run.has_failed,
+    };
+    let marks: Vec<_> = runs.iter().map(mark).collect();
+    let failed = runs.iter().filter(|run| run.has_failed).count();
+    let label = format!("Timeline: {} reconciles, {failed} failed", runs.len());
+    timeline(&marks, &ago(Some(oldest)), &label)
 }

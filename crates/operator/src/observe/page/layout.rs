@@ -3,7 +3,7 @@
 use maud::{DOCTYPE, Markup, html};
 
 use super::{
-    parts::{Level, state},
+    parts::{Level, name, state},
     view::{Page, View},
 };
 use crate::observe::{ManagerPhase, health::leader_text, pages::PageState};
@@ -20,7 +20,7 @@ pub(super) fn document(data: &PageState, view: &View, page: &Page) -> Markup {
                 meta charset="utf-8";
                 meta name="viewport" content="width=device-width, initial-scale=1";
                 meta name="color-scheme" content="light dark";
-                title { (page.title) " · Operator" }
+                title { (page.title) " · " (operator_name(data)) }
                 link rel="icon" type="image/svg+xml" href="/ui/assets/icon.svg";
                 link rel="stylesheet" href="/ui/assets/page.css";
                 script src="/ui/assets/page.js" defer {}
@@ -29,7 +29,7 @@ pub(super) fn document(data: &PageState, view: &View, page: &Page) -> Markup {
                 a.skip href="#content" { "Skip to the content" }
                 header {
                     div.top {
-                        a.brand href="/" { "Operator" }
+                        a.brand href="/" { (operator_name(data)) }
                         (manager_state(data))
                         span.spring {}
                         p #live role="status" { "Reload the page for new values." }
@@ -57,6 +57,13 @@ pub(super) fn document(data: &PageState, view: &View, page: &Page) -> Markup {
     }
 }
 
+/// Returns the name of the lease or of the shard group, which is usually the name of the operator.
+fn operator_name(data: &PageState) -> String {
+    let lease = data.view.election.as_ref().map(|election| name(election.lease.name()));
+    let group = data.view.shards.as_ref().map(|shards| name(shards.group()));
+    lease.or(group).unwrap_or_else(|| "Operator".to_owned())
+}
+
 /// Returns whether a link refers to the current page, for readers of the screen.
 fn current(linked: &View, view: &View) -> Option<&'static str> {
     match (linked, view) {
@@ -78,14 +85,8 @@ pub(super) fn manager_state(data: &PageState) -> Markup {
             (state(level, phase))
             @if let Some(election) = election {
                 @let level = if election.leadership.is_leader() { Level::Good } else { Level::Neutral };
-                (state(level, &sentence(&leader_text(election))))
+                (state(level, &leader_text(election)))
             }
         }
     }
-}
-
-/// Returns a text with a capital letter at the start.
-pub(super) fn sentence(text: &str) -> String {
-    let mut characters = text.chars();
-    characters.next().map_or_else(String::new, |first| first.to_uppercase().chain(characters).collect())
 }

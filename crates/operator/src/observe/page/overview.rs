@@ -1,5 +1,7 @@
 //! The overview: the problems, and the most important numbers.
 
+use std::time::Duration;
+
 use kube_informer::InformerStatus;
 use maud::{Markup, html};
 
@@ -15,10 +17,13 @@ use super::{
 use crate::{
     ClusterState, Clusters,
     controller::state::ControllerState,
-    observe::{health::stuck_line, pages::PageState},
+    observe::{ManagerPhase, health::stuck_line, pages::PageState},
 };
 
 pub(super) const LEAD: &str = "What needs attention, and the work of each controller.";
+
+/// The table contains the duration of a running reconcile if it is at least this long.
+const LONG_RECONCILE: Duration = Duration::from_secs(1);
 
 /// The maximum number of failing keys of one controller.
 const MAX_FAILED_KEYS: usize = 5;
@@ -127,14 +132,14 @@ fn tiles(data: &PageState, informers: &Informers, controllers: &Controllers) -> 
     let memory = resident_bytes().map(|bytes| format!("{} MiB", count(bytes >> 20)));
     html! {
         dl.tiles {
-            (tile("Caches", &html! { (synced) " of " (informers.len()) }, &html! { "contain their initial list" }))
+            (tile("Caches", &html! { (synced) " of " (informers.len()) }, &html! { "synced" }))
             (tile("Objects", &html! { (count(objects as u64)) }, &html! { "in all caches" }))
             (tile("Waiting keys", &html! { (count(ready as u64)) }, &html! { (count(delayed as u64)) " delayed" }))
             (tile("Running", &html! { (running) }, &html! { "reconciles now" }))
             (tile("Failing keys", &html! { (count(failing as u64)) }, &html! { "in the last reconcile" }))
             (tile("Reconciles", &html! { (count(runs)) }, &html! { "since the start" }))
             @if let Some(memory) = memory {
-                (tile("Memory", &html! { (memory) }, &html! { "resident, of this process" }))
+                (tile("Memory", &html! { (memory) }, &html! { "resident" }))
             }
             @if let Some(shards) = &data.view.shards {
                 (tile("Slots", &html! { (shards.get().len()) }, &html! { "of this process" }))
@@ -175,7 +180,9 @@ fn controller_row(data: &PageState, controller: &ControllerState) -> Vec<Markup>
     let queue = controller.keys.status();
     let (failing, _) = controller.keys.failures(0);
     let runs = data.browser.series.lock().values(Measure::Reconciles, controller_name);
+    let is_starting = *data.phase.borrow() == ManagerPhase::Starting;
     let (level, text) = match (stuck_line(controller), failing) {
+        _ if is_starting => (Level::Neutral, "Not started"),
         (Err(_), _) => (Level::Bad, "Blocked"),
         (Ok(_), 0) => (Level::Good, "Good"),
         (Ok(_), _) => (Level::Bad, "Keys fail"),
@@ -187,7 +194,7 @@ fn controller_row(data: &PageState, controller: &ControllerState) -> Vec<Markup>
         html! { (count(queue.ready as u64)) },
         html! {
             (queue.processing.len()) " of " (controller.options.concurrency)
-            @if !longest.is_zero() { span.detail { "longest " (duration(longest)) } }
+            @if longest >= LONG_RECONCILE { span.detail { "longest " (duration(longest)) } }
         },
         html! { (count(failing as u64)) },
         html! { (rate(last_rate(&runs))) },

@@ -47,6 +47,12 @@ pub(super) enum Level {
     Bad,
 }
 
+/// Returns a text with a capital letter at the start.
+fn sentence(text: &str) -> String {
+    let mut characters = text.chars();
+    characters.next().map_or_else(String::new, |first| first.to_uppercase().chain(characters).collect())
+}
+
 /// Returns a state as text with a coloured mark.
 pub(super) fn state(level: Level, text: &str) -> Markup {
     let class = match level {
@@ -55,7 +61,7 @@ pub(super) fn state(level: Level, text: &str) -> Markup {
         Level::Warning => "warning",
         Level::Bad => "bad",
     };
-    html! { span class={ "state " (class) } { span.dot aria-hidden="true" {} (Escaped(text)) } }
+    html! { span class={ "state " (class) } { span.dot aria-hidden="true" {} (sentence(&Escaped(text).to_string())) } }
 }
 
 /// A large number with its name.

@@ -3,11 +3,8 @@
 use kube_informer::SlotSet;
 use maud::{Markup, html};
 
-use super::{
-    layout::sentence,
-    parts::{
-        Column, Level, MAX_ROWS, Section, count, duration, empty, error_text, facts, name, state, table,
-    },
+use super::parts::{
+    Column, Level, MAX_ROWS, Section, count, duration, empty, error_text, facts, name, state, table,
 };
 use crate::{
     OwnedSlots,
@@ -34,7 +31,7 @@ fn leader_facts(election: &ElectionView) -> Markup {
     let level = if is_leader { Level::Good } else { Level::Neutral };
     let error = election.last_error.borrow().clone();
     facts(&[
-        ("Leader", state(level, &sentence(&leader_text(election)))),
+        ("Leader", state(level, &leader_text(election))),
         ("Lease", html! { (name(&election.lease.to_string())) }),
         (
             "Last error",
