@@ -17,6 +17,7 @@ use crate::{
     flags::ConnectionFlags,
     interrupt::interrupted,
     terminal::Terminal,
+    why::{WhyFlags, why},
 };
 
 /// Shows what an informer costs, what changes in a cluster, and why a controller runs.
@@ -33,6 +34,8 @@ struct Cli {
 enum Command {
     /// Check whether a user can run informers on this server.
     Check(CheckFlags),
+    /// Explain the queues and keys of a running kube-operator program.
+    Why(WhyFlags),
     /// Print the completion script of a shell.
     Completion(CompletionFlags),
     /// Print the manual page in roff: `kubectl informer man | man -l -`.
@@ -74,6 +77,7 @@ fn execute(cli: Cli) -> Result<ExitStatus, CliError> {
         Command::Check(flags) => {
             connected(&cli.connection, async |session| check(session, &flags, terminal).await)
         }
+        Command::Why(flags) => interruptible(why(&cli.connection, &flags, terminal)),
         Command::Completion(flags) => print_completion(&flags, Cli::command()).map(|()| ExitStatus::Success),
         Command::Man => print_manual(Cli::command()).map(|()| ExitStatus::Success),
     }
@@ -97,6 +101,20 @@ fn connected(
         };
         session.close().await;
         result
+    })
+}
+
+/// Runs a command that opens its own session if it needs one, until the command ends or the user presses Ctrl-C.
+fn interruptible(
+    command: impl Future<Output = Result<ExitStatus, CliError>>,
+) -> Result<ExitStatus, CliError> {
+    let runtime = Builder::new_multi_thread().worker_threads(2).enable_all().build();
+    let runtime = runtime.map_err(|error| CliError::Command(Box::new(error)))?;
+    runtime.block_on(async {
+        tokio::select! {
+            result = command => result,
+            () = interrupted() => Ok(ExitStatus::Interrupted),
+        }
     })
 }
 

@@ -52,7 +52,11 @@ impl Session {
 
 /// Returns the configuration of the kubeconfig. Without a kubeconfig, returns the configuration of the Pod in which
 /// the program runs, like kubectl.
-async fn chosen_config(flags: &ConnectionFlags) -> Result<(Config, String), CliError> {
+///
+/// # Errors
+///
+/// Fails if there is no usable kubeconfig, and the program does not run in a Pod.
+pub(crate) async fn chosen_config(flags: &ConnectionFlags) -> Result<(Config, String), CliError> {
     let invalid = |source| CliError::Kubeconfig { file: flags.kubeconfig.clone(), source: Box::new(source) };
     let kubeconfig = match &flags.kubeconfig {
         Some(file) => Kubeconfig::read_from(file).map_err(invalid)?,

@@ -25,5 +25,6 @@ mod interrupt;
 mod output;
 mod resources;
 mod terminal;
+mod why;
 
 pub use command_line::run;

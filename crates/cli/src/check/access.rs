@@ -11,9 +11,9 @@ use kube_operator::RbacRoles;
 use super::{
     account::Account,
     report::{Finding, Verdict},
-    requests::with_sources,
     target::Target,
 };
+use crate::error::with_sources;
 
 /// The number of reviews at the same time.
 const CONCURRENT_REVIEWS: usize = 8;

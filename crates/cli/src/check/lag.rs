@@ -59,16 +59,20 @@ pub(super) async fn lag(client: &Client, listed: &Listed<'_>) -> Finding {
     rounds.sort_by_key(Round::lag);
     let median = rounds[ROUNDS / 2];
     let detail = format!(
-        "the watch cache of {name} is at most {} ms behind (consistent list {} ms, watch cache reached it after {} ms, cached list {} ms)",
-        median.lag().as_millis(),
-        median.consistent.as_millis(),
-        median.reached.as_millis(),
-        median.cached.as_millis()
+        "the watch cache of {name} is at most {} behind (consistent list {}, watch cache reached it after {}, cached list {})",
+        milliseconds(median.lag()),
+        milliseconds(median.consistent),
+        milliseconds(median.reached),
+        milliseconds(median.cached)
     );
     if median.lag() < MAX_LAG {
         return Finding::green(CHECK, detail);
     }
     Finding::new(CHECK, Verdict::Amber, detail, REMEDY)
+}
+
+fn milliseconds(time: Duration) -> String {
+    format!("{:.1} ms", time.as_secs_f64() * 1000.0)
 }
 
 const REMEDY: &str =

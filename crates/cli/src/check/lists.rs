@@ -73,8 +73,8 @@ fn failed_list(target: &Target<'_>, error: &ProbeError) -> Finding {
 /// Reads the second page of a list.
 pub(super) async fn paging(client: &Client, listed: &[Listed<'_>]) -> Finding {
     const CHECK: &str = "pages";
-    if let Some(Listed { target, page }) = listed.iter().find(|listed| listed.page.items.len() > 1) {
-        let detail = format!("the server returned {} {} for limit=1", page.items.len(), target.name());
+    if let Some(Listed { target, page }) = listed.iter().find(|listed| listed.page.objects() > 1) {
+        let detail = format!("the server returned {} {} for limit=1", page.objects(), target.name());
         let remedy = "a list of many objects needs one large response; check proxies that drop parameters";
         return Finding::new(CHECK, Verdict::Amber, detail, remedy);
     }

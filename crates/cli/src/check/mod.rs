@@ -124,7 +124,7 @@ async fn measure(client: &Client, targets: &[Target<'_>], wait: Duration, report
 fn sample<'a, 'b>(listed: &'b [Listed<'a>]) -> Option<&'b Listed<'a>> {
     let objects = |listed: &Listed<'_>| {
         let page = &listed.page;
-        page.items.len() as u64 + page.metadata.remaining_item_count.unwrap_or(0)
+        page.objects() as u64 + page.metadata.remaining_item_count.unwrap_or(0)
     };
     // The first one of equal counts, so a user can choose it by the order of the names.
     listed.iter().rev().max_by_key(|listed| objects(listed))

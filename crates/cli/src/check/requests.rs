@@ -11,6 +11,8 @@ use kube_client::{Client, client::Body};
 use serde::Deserialize;
 use tokio::time::{Instant, timeout};
 
+use crate::error::with_sources;
+
 /// The maximum time until the headers of a response.
 const HEADERS_TIMEOUT: Duration = Duration::from_secs(20);
 /// The maximum time for the body of a response.
@@ -150,8 +152,15 @@ pub(super) async fn open(client: &Client, uri: &str, accept: Accept) -> Result<O
 pub(super) struct Page {
     #[serde(default)]
     pub(super) metadata: PageMetadata,
-    #[serde(default)]
-    pub(super) items: Vec<serde::de::IgnoredAny>,
+    /// kube-apiserver sends `null` for some empty lists.
+    items: Option<Vec<serde::de::IgnoredAny>>,
+}
+
+impl Page {
+    /// Returns the number of objects.
+    pub(super) fn objects(&self) -> usize {
+        self.items.as_ref().map_or(0, Vec::len)
+    }
 }
 
 /// The metadata of a [`Page`].
@@ -190,19 +199,4 @@ fn rejection(body: &[u8]) -> String {
         Err(_) => String::from_utf8_lossy(&body[..body.len().min(1024)]).trim().to_owned(),
     };
     crate::output::shortened(&message, 300)
-}
-
-/// Returns an error with its sources.
-pub(super) fn with_sources(error: &dyn std::error::Error) -> String {
-    let mut text = error.to_string();
-    let mut source = error.source();
-    while let Some(error) = source {
-        let part = error.to_string();
-        if !text.contains(&part) {
-            text.push_str(": ");
-            text.push_str(&part);
-        }
-        source = error.source();
-    }
-    text
 }
