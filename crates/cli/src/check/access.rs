@@ -13,7 +13,7 @@ use super::{
     report::{Finding, Verdict},
     target::Target,
 };
-use crate::error::with_sources;
+use crate::{error::with_sources, output::counted};
 
 /// The number of reviews at the same time.
 const CONCURRENT_REVIEWS: usize = 8;
@@ -162,8 +162,11 @@ fn denied_finding(account: &Account, access: &Access<'_>) -> Finding {
 fn unknown(account: &Account, all: &[Access<'_>]) -> Option<Finding> {
     let problem = all.iter().find_map(Access::problem)?;
     let count = all.iter().filter(|access| access.problem().is_some()).count();
-    let detail =
-        format!("the permissions of {} for {count} resources are unknown: {problem}", account.name());
+    let detail = format!(
+        "the permissions of {} for {} are unknown: {problem}",
+        account.name(),
+        counted(count, "resource")
+    );
     Some(match account {
         // The lists show whether the current user has the permissions.
         Account::Own { .. } => Finding::new(

@@ -9,7 +9,7 @@ use super::{
     requests::{Accept, Page, ProbeError, open, page},
     target::Target,
 };
-use crate::output::bytes;
+use crate::output::{bytes, counted};
 
 /// The number of lists at the same time.
 const CONCURRENT_LISTS: usize = 8;
@@ -41,8 +41,11 @@ pub(super) async fn list_all<'a>(
         }
     }
     if !listed.is_empty() {
-        let detail =
-            format!("{} of {} resources can be listed with these selectors", listed.len(), targets.len());
+        let detail = format!(
+            "{} of {} can be listed with these selectors",
+            listed.len(),
+            counted(targets.len(), "resource")
+        );
         findings.insert(0, Finding::green("lists", detail));
     }
     (listed, findings)

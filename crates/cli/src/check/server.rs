@@ -5,6 +5,7 @@ use kube_client::{Client, Error};
 use super::report::{Finding, Verdict};
 use crate::{
     error::CliError,
+    output::counted,
     resources::{Catalog, ServerResource},
 };
 
@@ -80,12 +81,15 @@ pub(super) async fn catalog(client: &Client) -> Result<(Option<Catalog>, Finding
 
 fn groups(catalog: &Catalog) -> Finding {
     let Some((group, error)) = catalog.failures.first() else {
-        return Finding::green("API groups", format!("{} resources", catalog.resources.len()));
+        return Finding::green("API groups", counted(catalog.resources.len(), "resource"));
     };
     Finding::new(
         "API groups",
         Verdict::Amber,
-        format!("{} API groups do not respond, the first is {group}: {error}", catalog.failures.len()),
+        format!(
+            "no response from {}, the first is {group}: {error}",
+            counted(catalog.failures.len(), "API group")
+        ),
         "check the APIService objects: `kubectl get apiservices`",
     )
 }
@@ -95,7 +99,10 @@ pub(super) fn watchable(resources: &[ServerResource]) -> Finding {
     let unwatchable: Vec<_> =
         resources.iter().filter(|resource| !resource.is_watchable()).map(ServerResource::name).collect();
     if unwatchable.is_empty() {
-        return Finding::green("verbs", format!("{} resources can be listed and watched", resources.len()));
+        return Finding::green(
+            "verbs",
+            format!("{} can be listed and watched", counted(resources.len(), "resource")),
+        );
     }
     Finding::new(
         "verbs",

@@ -54,6 +54,9 @@ pub(crate) async fn why(
     let report = if let Some(url) = &address.url {
         let source = address.url_source(url, connection).await?;
         Report { choice: None, programs: vec![read(&source, flags).await?], problems: Vec::new() }
+    } else if !connection.demo && address.pod.is_none() && address.deploy.is_none() {
+        let problem = "choose a program with --url URL, --pod NAME or --deploy NAME, or try --demo";
+        return Err(CliError::Usage(problem.to_owned()));
     } else {
         let session = Session::open(connection).await?;
         let report = report_of_cluster(&session, connection, flags).await;
@@ -84,14 +87,10 @@ async fn report_of_cluster(
             problems: Vec::new(),
         });
     }
-    if session.demo.is_none() {
-        let problem = "choose a program with --url URL, --pod NAME or --deploy NAME, or try --demo";
-        return Err(CliError::Usage(problem.to_owned()));
-    }
     let operator = DemoOperator::start(session)?;
     let program = async {
         let source = address.url_source(&operator.url, connection).await?;
-        operator.until_failing(&source).await?;
+        operator.until_failing(session, &source).await?;
         Ok::<_, CliError>(read(&source, flags).await?)
     };
     let program = program.await;
