@@ -10,6 +10,9 @@ use crate::{demo::Demo, error::CliError, flags::ConnectionFlags};
 /// A client of the cluster that the user chose, or of the demo server.
 pub(crate) struct Session {
     pub(crate) client: Client,
+    /// A client that does not repeat requests. The other client repeats requests with the status codes 429, 503 and 504
+    /// for more than a minute.
+    pub(crate) direct_client: Client,
     /// The namespace of the context.
     pub(crate) namespace: String,
     /// A name of the cluster for messages, for example `context kind-a`.
@@ -34,8 +37,12 @@ impl Session {
         };
         let config = impersonating(config, flags);
         let namespace = config.default_namespace.clone();
-        let client = Client::try_from(config).map_err(|error| CliError::request("create a client", error))?;
-        Ok(Self { client, namespace, target, demo })
+        let failed = |error| CliError::request("create a client", error);
+        let mut direct = config.clone();
+        direct.default_retry = false;
+        let direct_client = Client::try_from(direct).map_err(failed)?;
+        let client = Client::try_from(config).map_err(failed)?;
+        Ok(Self { client, direct_client, namespace, target, demo })
     }
 
     /// Stops the demo server, if the session has one.

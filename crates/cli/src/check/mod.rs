@@ -59,7 +59,7 @@ pub(crate) async fn check(
     flags: &CheckFlags,
     terminal: Terminal,
 ) -> Result<ExitStatus, CliError> {
-    let client = &session.client;
+    let client = &session.direct_client;
     let mut report = Report::new(&session.target);
     report.add(server::version(client).await?);
     let (catalog, groups) = server::catalog(client).await?;
@@ -111,13 +111,13 @@ async fn measure(client: &Client, targets: &[Target<'_>], wait: Duration, report
     };
     // Not at the same time as the others, which would make the lists slower.
     report.add(lag::lag(client, sample).await);
-    let (paging, gzip, streaming, bookmarks) = tokio::join!(
+    let (paging, gzip, watches) = tokio::join!(
         lists::paging(client, &listed),
         lists::compression(client, sample),
         watches::streaming(client, sample, wait),
-        watches::bookmarks(client, sample, wait),
     );
-    report.extend([paging, gzip, streaming, bookmarks]);
+    report.extend([paging, gzip]);
+    report.extend(watches);
 }
 
 /// Returns the resource to measure: the one with the most objects, as far as the server counts them.

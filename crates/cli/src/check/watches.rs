@@ -56,6 +56,11 @@ struct Events {
 }
 
 impl Events {
+    async fn open(client: &Client, uri: &str) -> Result<Self, ProbeError> {
+        let response = open(client, uri, Accept::MetadataEvents).await?;
+        Ok(Self { response, buffer: Vec::new(), total: 0 })
+    }
+
     /// Returns the next event. `None` if the server closed the watch.
     async fn next(&mut self) -> Result<Option<Event>, ProbeError> {
         loop {
@@ -95,15 +100,12 @@ enum Search {
 
 /// Reads a watch until an event is the wanted one, at most until the deadline.
 async fn search(
-    client: &Client,
-    uri: &str,
+    events: &mut Events,
     deadline: Instant,
     is_wanted: impl Fn(&Event) -> bool,
 ) -> Result<Search, ProbeError> {
     let mut objects = 0;
     let found = async {
-        let response = open(client, uri, Accept::MetadataEvents).await?;
-        let mut events = Events { response, buffer: Vec::new(), total: 0 };
         loop {
             match events.next().await? {
                 None => return Ok(false),
@@ -126,10 +128,10 @@ async fn search(
     })
 }
 
-/// Requests a streaming list.
-pub(super) async fn streaming(client: &Client, listed: &Listed<'_>, wait: Duration) -> Finding {
-    const CHECK: &str = "streaming lists";
-    let (name, start) = (listed.target.name(), Instant::now());
+/// Requests a streaming list, and waits for a bookmark of its watch. Without streaming lists, opens another watch for the
+/// bookmark.
+pub(super) async fn streaming(client: &Client, listed: &Listed<'_>, wait: Duration) -> [Finding; 2] {
+    let start = Instant::now();
     let uri = listed.target.uri(&[
         ("watch", "true"),
         ("sendInitialEvents", "true"),
@@ -137,52 +139,85 @@ pub(super) async fn streaming(client: &Client, listed: &Listed<'_>, wait: Durati
         ("allowWatchBookmarks", "true"),
         ("timeoutSeconds", &watch_seconds(wait)),
     ]);
-    let is_end = |event: &Event| matches!(event, Event::Bookmark { ends_initial_events: true });
+    let result = async {
+        let mut events = Events::open(client, &uri).await?;
+        let is_end = |event: &Event| matches!(event, Event::Bookmark { ends_initial_events: true });
+        let search = search(&mut events, start + wait, is_end).await?;
+        Ok((events, search))
+    };
+    let result = result.await;
+    let name = listed.target.name();
+    let streaming = streaming_finding(&name, &result, start.elapsed(), wait);
+    let bookmarks = match result {
+        Ok((mut events, Search::Found { .. })) => {
+            let search = search(&mut events, start + wait, is_bookmark).await;
+            bookmarks_finding(&name, search, start.elapsed())
+        }
+        _ => bookmarks(client, listed, wait).await,
+    };
+    [streaming, bookmarks]
+}
+
+fn streaming_finding(
+    name: &str,
+    result: &Result<(Events, Search), ProbeError>,
+    elapsed: Duration,
+    wait: Duration,
+) -> Finding {
+    const CHECK: &str = "streaming lists";
     let remedy =
         "informers list in pages, which needs more memory in the server; enable the feature gate WatchList";
-    match search(client, &uri, start + wait, is_end).await {
-        Ok(Search::Found { objects }) => Finding::green(
-            CHECK,
-            format!("the server streams lists: {objects} {name} in {} ms", start.elapsed().as_millis()),
+    let amber = |detail: String, remedy: &str| Finding::new(CHECK, Verdict::Amber, detail, remedy);
+    match result {
+        Ok((_, Search::Found { objects })) => {
+            let detail = format!("the server streams lists: {objects} {name} in {} ms", elapsed.as_millis());
+            Finding::green(CHECK, detail)
+        }
+        Ok((_, Search::Closed { objects })) => amber(
+            format!("the server closed a watch after {objects} {name}, without the end of the list"),
+            remedy,
         ),
-        Ok(Search::Closed { objects }) => {
-            let detail =
-                format!("the server closed a watch after {objects} {name}, without the end of the list");
-            Finding::new(CHECK, Verdict::Amber, detail, remedy)
-        }
-        Ok(Search::TimedOut { objects }) => {
-            let detail = format!("{objects} {name}, and no end of the list in {:.1} s", wait.as_secs_f64());
-            Finding::new(CHECK, Verdict::Amber, detail, "repeat the check with a longer --wait")
-        }
-        Err(error) if error.has_code(StatusCode::FORBIDDEN) => not_allowed(CHECK, &error),
-        Err(error) => {
-            let detail = format!("the server does not stream lists of {name}: {error}");
-            Finding::new(CHECK, Verdict::Amber, detail, remedy)
-        }
+        Ok((_, Search::TimedOut { objects })) => amber(
+            format!("{objects} {name}, and no end of the list in {:.1} s", wait.as_secs_f64()),
+            "repeat the check with a longer --wait; if the result is the same, enable the feature gate WatchList",
+        ),
+        Err(error) if error.has_code(StatusCode::FORBIDDEN) => not_allowed(CHECK, error),
+        Err(error) => amber(format!("the server does not stream lists of {name}: {error}"), remedy),
     }
 }
 
 /// Opens a watch that ends soon, and waits for a bookmark. kube-apiserver sends one about each minute, and one two seconds
 /// before the end of the watch.
-pub(super) async fn bookmarks(client: &Client, listed: &Listed<'_>, wait: Duration) -> Finding {
-    const CHECK: &str = "bookmarks";
-    let (name, start) = (listed.target.name(), Instant::now());
+async fn bookmarks(client: &Client, listed: &Listed<'_>, wait: Duration) -> Finding {
+    let start = Instant::now();
     let uri = listed.target.uri(&[
         ("watch", "true"),
         ("allowWatchBookmarks", "true"),
         ("resourceVersion", &listed.page.metadata.resource_version),
         ("timeoutSeconds", &watch_seconds(wait)),
     ]);
-    let is_bookmark = |event: &Event| matches!(event, Event::Bookmark { .. });
-    match search(client, &uri, start + wait, is_bookmark).await {
-        Ok(Search::Found { .. }) => Finding::green(
-            CHECK,
-            format!("a watch of {name} received a bookmark after {:.1} s", start.elapsed().as_secs_f64()),
-        ),
+    let result = async {
+        let mut events = Events::open(client, &uri).await?;
+        search(&mut events, start + wait, is_bookmark).await
+    };
+    bookmarks_finding(&listed.target.name(), result.await, start.elapsed())
+}
+
+fn is_bookmark(event: &Event) -> bool {
+    matches!(event, Event::Bookmark { .. })
+}
+
+fn bookmarks_finding(name: &str, search: Result<Search, ProbeError>, elapsed: Duration) -> Finding {
+    const CHECK: &str = "bookmarks";
+    let elapsed = elapsed.as_secs_f64();
+    match search {
+        Ok(Search::Found { .. }) => {
+            Finding::green(CHECK, format!("a watch of {name} received a bookmark after {elapsed:.1} s"))
+        }
         Ok(Search::Closed { .. } | Search::TimedOut { .. }) => Finding::new(
             CHECK,
             Verdict::Amber,
-            format!("not seen in {:.1} s by a watch of {name}", start.elapsed().as_secs_f64()),
+            format!("not seen in {elapsed:.1} s by a watch of {name}"),
             "repeat the check with --wait 70s; without bookmarks, informers list again after a pause of the watch",
         ),
         Err(error) if error.has_code(StatusCode::FORBIDDEN) => not_allowed(CHECK, &error),

@@ -36,6 +36,7 @@ impl World {
         for number in 0..3 {
             world.apply(config_map(&format!("map-{number}"), "x"))?;
         }
+        tokio::spawn(change_other_objects(world.server.clone()));
         Ok(world)
     }
 
@@ -50,6 +51,20 @@ impl World {
         let run = run(Some(self.kubeconfig.path()), &[&fixed, arguments].concat()).await?;
         let document = run.json()?;
         Ok(Report { run, document })
+    }
+}
+
+/// Changes an object of another namespace, until the test ends. A server sends bookmarks only if something has changed.
+async fn change_other_objects(server: Server) {
+    for number in 0.. {
+        let object = json!({
+            "apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "other", "namespace": "default"},
+            "data": {"number": number.to_string()},
+        });
+        if server.apply::<Value>(&object, "test").is_err() {
+            return;
+        }
+        tokio::time::sleep(std::time::Duration::from_millis(100)).await;
     }
 }
 

@@ -8,23 +8,23 @@ use tokio::process::Command;
 
 /// The result of the program.
 #[derive(Debug)]
-pub struct Run {
+pub(crate) struct Run {
     /// The exit code.
-    pub code: i32,
+    pub(crate) code: i32,
     /// Standard output.
-    pub out: String,
+    pub(crate) out: String,
     /// Standard error.
-    pub error: String,
+    pub(crate) error: String,
 }
 
 impl Run {
     /// Returns standard output as JSON.
-    pub fn json(&self) -> Result<Value> {
+    pub(crate) fn json(&self) -> Result<Value> {
         serde_json::from_str(&self.out).with_context(|| format!("{self:?}"))
     }
 
     /// Returns the only line of standard error. The program must have failed with the exit code `code`.
-    pub fn error_line(&self, code: i32) -> &str {
+    pub(crate) fn error_line(&self, code: i32) -> &str {
         assert_eq!(self.code, code, "{self:?}");
         assert_eq!(self.error.lines().count(), 1, "{self:?}");
         self.error.trim_end()
@@ -32,7 +32,7 @@ impl Run {
 }
 
 /// Runs the program. Without `kubeconfig`, the program finds none.
-pub async fn run(kubeconfig: Option<&Path>, arguments: &[&str]) -> Result<Run> {
+pub(crate) async fn run(kubeconfig: Option<&Path>, arguments: &[&str]) -> Result<Run> {
     let absent = Path::new("/absent/kubeconfig");
     let output = Command::new(env!("CARGO_BIN_EXE_kubectl-informer"))
         .args(arguments)
