@@ -17,6 +17,7 @@ use crate::{
     flags::ConnectionFlags,
     interrupt::interrupted,
     terminal::Terminal,
+    why::{WhyFlags, why},
 };
 
 /// Measure the cost of an informer, print changes in a cluster, and explain the reconciles of an operator.
@@ -33,6 +34,8 @@ struct Cli {
 enum Command {
     /// Check whether a user can run informers on this server.
     Check(CheckFlags),
+    /// Explain the queues and keys of a running kube-operator program.
+    Why(WhyFlags),
     /// Print the completion script of a shell.
     Completion(CompletionFlags),
     /// Print the manual page in roff: `kubectl informer man | man -l -`.
@@ -90,6 +93,7 @@ fn execute(cli: Cli) -> Result<ExitStatus, CliError> {
         Command::Check(flags) => {
             connected(&cli.connection, async |session| check(session, &flags, terminal).await)
         }
+        Command::Why(flags) => interruptible(why(&cli.connection, &flags, terminal)),
         Command::Completion(flags) => print_completion(&flags, Cli::command()).map(|()| ExitStatus::Success),
         Command::Man => print_manual(Cli::command()).map(|()| ExitStatus::Success),
     }
@@ -113,6 +117,20 @@ fn connected(
         };
         session.close().await;
         result
+    })
+}
+
+/// Runs a command that opens its own session if it needs one, until the command ends or the user presses Ctrl-C.
+fn interruptible(
+    command: impl Future<Output = Result<ExitStatus, CliError>>,
+) -> Result<ExitStatus, CliError> {
+    let runtime = Builder::new_multi_thread().worker_threads(2).enable_all().build();
+    let runtime = runtime.map_err(|error| CliError::Command(Box::new(error)))?;
+    runtime.block_on(async {
+        tokio::select! {
+            result = command => result,
+            () = interrupted() => Ok(ExitStatus::Interrupted),
+        }
     })
 }
 

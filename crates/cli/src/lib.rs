@@ -26,5 +26,6 @@ mod interrupt;
 mod output;
 mod resources;
 mod terminal;
+mod why;
 
 pub use command_line::{Failure, run};
