@@ -17,6 +17,7 @@ use crate::{
     flags::ConnectionFlags,
     interrupt::interrupted,
     terminal::Terminal,
+    watch::{WatchFlags, watch},
 };
 
 /// Shows what an informer costs, what changes in a cluster, and why a controller runs.
@@ -37,6 +38,8 @@ enum Command {
     Completion(CompletionFlags),
     /// Print the manual page in roff: `kubectl informer man | man -l -`.
     Man,
+    /// Print what changes: one line for each event, with the changed fields and their field managers.
+    Watch(WatchFlags),
 }
 
 /// Runs the program with these arguments. The first argument is the name of the program. Prints an error as one line
@@ -75,12 +78,29 @@ fn execute(cli: Cli) -> Result<ExitStatus, CliError> {
             connected(&cli.connection, async |session| check(session, &flags, terminal).await)
         }
         Command::Completion(flags) => print_completion(&flags, Cli::command()).map(|()| ExitStatus::Success),
+        Command::Watch(flags) => {
+            connected_until_end(&cli.connection, async |session| watch(session, &flags, terminal).await)
+        }
         Command::Man => print_manual(Cli::command()).map(|()| ExitStatus::Success),
     }
 }
 
 /// Runs a command with a session, until the command ends or the user presses Ctrl-C.
 fn connected(
+    flags: &ConnectionFlags,
+    command: impl AsyncFnOnce(&Session) -> Result<ExitStatus, CliError>,
+) -> Result<ExitStatus, CliError> {
+    connected_until_end(flags, async |session| {
+        tokio::select! {
+            result = command(session) => result,
+            () = interrupted() => Ok(ExitStatus::Interrupted),
+        }
+    })
+}
+
+/// Runs a command with a session, until the command ends. The command itself ends if the user presses Ctrl-C, for
+/// example after it has written a file.
+fn connected_until_end(
     flags: &ConnectionFlags,
     command: impl AsyncFnOnce(&Session) -> Result<ExitStatus, CliError>,
 ) -> Result<ExitStatus, CliError> {
@@ -91,10 +111,7 @@ fn connected(
             session = Session::open(flags) => session?,
             () = interrupted() => return Ok(ExitStatus::Interrupted),
         };
-        let result = tokio::select! {
-            result = command(&session) => result,
-            () = interrupted() => Ok(ExitStatus::Interrupted),
-        };
+        let result = command(&session).await;
         session.close().await;
         result
     })

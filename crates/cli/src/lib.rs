@@ -13,6 +13,7 @@
 
 #![allow(dead_code, unused_imports)] // removed when all commands exist
 
+mod changes;
 mod check;
 mod command_line;
 mod completion;
@@ -20,10 +21,12 @@ mod connection;
 mod demo;
 mod error;
 mod exit;
+mod feed;
 mod flags;
 mod interrupt;
 mod output;
 mod resources;
 mod terminal;
+mod watch;
 
 pub use command_line::run;
