@@ -51,10 +51,15 @@ fn compare<'a>(
     }
 }
 
-/// Returns whether each write changes the field.
+/// Returns whether each write changes the field, or lists omit it.
 fn is_ignored(path: &FieldPath) -> bool {
-    let [Step::Field(parent), Step::Field(name)] = path.steps() else { return false };
-    parent == "metadata" && matches!(name.as_str(), "resourceVersion" | "managedFields")
+    match path.steps() {
+        [Step::Field(name)] => matches!(name.as_str(), "apiVersion" | "kind"),
+        [Step::Field(parent), Step::Field(name)] => {
+            parent == "metadata" && matches!(name.as_str(), "resourceVersion" | "managedFields")
+        }
+        _ => false,
+    }
 }
 
 fn maps<'a>(
@@ -134,11 +139,12 @@ mod tests {
     }
 
     #[test]
-    fn equal_objects_and_versions_have_no_difference() {
+    fn fields_of_each_write_and_type_are_ignored() {
         let object = |version: &str| {
             json!({"metadata": {"resourceVersion": version, "managedFields": [{"time": version}]}, "spec": {}})
         };
         assert!(paths(&object("1"), &object("2")).is_empty());
+        assert!(paths(&json!({}), &json!({"apiVersion": "v1", "kind": "Pod"})).is_empty());
     }
 
     #[test]

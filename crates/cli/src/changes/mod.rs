@@ -31,7 +31,7 @@ pub(crate) enum FieldValue {
     Hidden,
 }
 
-/// Returns the fields that differ, in the order of the new state. Ignores `metadata.resourceVersion` and
+/// Returns the fields that differ, ordered by their names. Ignores `metadata.resourceVersion` and
 /// `metadata.managedFields`.
 ///
 /// `is_sensitive` hides the contents of the object.

@@ -196,7 +196,7 @@ mod tests {
         let record = record(false, &object("Pending", json!([])), &object("Running", kubelet));
         let line = line(&record);
         assert!(line.contains("UPDATED  pods      shop/web-0"), "{line}");
-        assert!(line.contains("kubelet: status.phase: Pending → Running, "), "{line}");
+        assert!(line.contains("kubelet: status.a: Pending → Running, status.b"), "{line}");
         assert!(line.ends_with("; and 1 more"), "{line}");
     }
 
