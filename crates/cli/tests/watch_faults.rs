@@ -5,15 +5,15 @@ mod common;
 use std::collections::BTreeSet;
 
 use common::Cluster;
-use kube_testserver::{Fault, Outage, RequestMatch, Status};
+use kube_testserver::{Fault, RequestMatch, Status};
 use serde_json::{Value, json};
 
-/// Makes the server unreachable, deletes an object, and removes the history of the deletion.
+/// Deletes an object whose watch event gets lost, and lets the watch expire.
 fn expire_with_deletion(cluster: &Cluster, name: &str) {
-    let outage = cluster.server.outage(Outage::Refused);
+    let watches = RequestMatch::any().resource("configmaps");
+    assert_eq!(cluster.server.lose_next_event(&watches), 1);
     cluster.delete_map(name);
-    cluster.server.compact();
-    drop(outage);
+    cluster.server.fail_watches(&watches, Status::expired());
 }
 
 #[tokio::test]

@@ -76,7 +76,15 @@ impl Target {
 
 /// Creates a factory whose informers keep managedFields, and delete the objects of a removed CRD.
 pub(crate) fn factory(client: Client) -> InformerFactory {
-    let options = ReflectorOptions { clear_when_gone: true, log_failures: false, ..ReflectorOptions::default() };
+    let options = ReflectorOptions {
+        clear_when_gone: true,
+        log_failures: false,
+        // A person waits for the next try. One program at a terminal is no load for the server.
+        backoff_initial: Duration::from_millis(250),
+        backoff_max: Duration::from_secs(5),
+        backoff_reset: Duration::from_secs(30),
+        ..ReflectorOptions::default()
+    };
     InformerFactory::new(client).keep_managed_fields::<CachedObject>().reflector_options(options)
 }
 

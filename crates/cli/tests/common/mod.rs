@@ -18,7 +18,7 @@ use tokio::{
 };
 
 /// The maximum time of a step. A slow machine must not fail a test.
-const MAX_WAIT: Duration = Duration::from_secs(120);
+const MAX_WAIT: Duration = Duration::from_secs(60);
 
 /// A server, its address, and a folder with its kubeconfig.
 pub(crate) struct Cluster {
