@@ -16,6 +16,8 @@ use crate::{
     exit::ExitStatus,
     flags::ConnectionFlags,
     interrupt::interrupted,
+    record::{RecordFlags, record},
+    serve::{ServeFlags, serve},
     terminal::Terminal,
     watch::{WatchFlags, watch},
 };
@@ -38,6 +40,10 @@ enum Command {
     Completion(CompletionFlags),
     /// Print the manual page in roff: `kubectl informer man | man -l -`.
     Man,
+    /// Write lists and watches to a file, without the contents of Secrets.
+    Record(RecordFlags),
+    /// Start a server with the objects and the events of a recording.
+    Serve(ServeFlags),
     /// Print what changes: one line for each event, with the changed fields and their field managers.
     Watch(WatchFlags),
 }
@@ -78,6 +84,10 @@ fn execute(cli: Cli) -> Result<ExitStatus, CliError> {
             connected(&cli.connection, async |session| check(session, &flags, terminal).await)
         }
         Command::Completion(flags) => print_completion(&flags, Cli::command()).map(|()| ExitStatus::Success),
+        Command::Record(flags) => {
+            connected_until_end(&cli.connection, async |session| record(session, &flags).await)
+        }
+        Command::Serve(flags) => serve(&flags),
         Command::Watch(flags) => {
             connected_until_end(&cli.connection, async |session| watch(session, &flags, terminal).await)
         }

@@ -25,7 +25,9 @@ mod feed;
 mod flags;
 mod interrupt;
 mod output;
+mod record;
 mod resources;
+mod serve;
 mod terminal;
 mod watch;
 

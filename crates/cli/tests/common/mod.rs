@@ -13,7 +13,7 @@ use kube_testserver::{Listening, Rights, Server};
 use serde_json::{Value, json};
 use tokio::{
     io::{AsyncBufReadExt as _, AsyncReadExt as _, BufReader, Lines},
-    process::{Child, ChildStderr, ChildStdout, Command},
+    process::{Child, ChildStderr, ChildStdin, ChildStdout, Command},
     time::timeout,
 };
 
@@ -71,7 +71,7 @@ impl Cluster {
     pub(crate) fn command(&self, arguments: &[&str]) -> Command {
         let mut command = Command::new(env!("CARGO_BIN_EXE_kubectl-informer"));
         command.arg("--kubeconfig").arg(self.path("kubeconfig")).args(arguments);
-        command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped()).kill_on_drop(true);
+        command.kill_on_drop(true);
         command
     }
 
@@ -99,17 +99,20 @@ pub(crate) async fn run(mut command: Command) -> (i32, String, String) {
 
 /// A running program.
 pub(crate) struct Program {
-    pub(crate) child: Child,
+    child: Child,
+    pub(crate) input: ChildStdin,
     pub(crate) out: Lines<BufReader<ChildStdout>>,
     pub(crate) err: Lines<BufReader<ChildStderr>>,
 }
 
 impl Program {
-    fn spawn(mut command: Command) -> Self {
+    pub(crate) fn spawn(mut command: Command) -> Self {
+        command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped()).kill_on_drop(true);
         let mut child = command.spawn().unwrap();
+        let input = child.stdin.take().unwrap();
         let out = BufReader::new(child.stdout.take().unwrap()).lines();
         let err = BufReader::new(child.stderr.take().unwrap()).lines();
-        Self { child, out, err }
+        Self { child, input, out, err }
     }
 
     /// Returns the next line of standard output.
