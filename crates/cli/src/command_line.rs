@@ -16,8 +16,11 @@ use crate::{
     exit::ExitStatus,
     flags::ConnectionFlags,
     interrupt::interrupted,
+    record::{RecordFlags, record},
+    serve::{ServeFlags, serve},
     terminal::Terminal,
     why::{WhyFlags, why},
+    watch::{WatchFlags, watch},
 };
 
 /// Measure the cost of an informer, print changes in a cluster, and explain the reconciles of an operator.
@@ -40,6 +43,12 @@ enum Command {
     Completion(CompletionFlags),
     /// Print the manual page in roff: `kubectl informer man | man -l -`.
     Man,
+    /// Write lists and watches to a file, without the contents of Secrets.
+    Record(RecordFlags),
+    /// Start a server with the objects and the events of a recording.
+    Serve(ServeFlags),
+    /// Print what changes: one line for each event, with the changed fields and their field managers.
+    Watch(WatchFlags),
 }
 
 /// Describes a failure of the program as one line, and contains the exit code.
@@ -95,12 +104,33 @@ fn execute(cli: Cli) -> Result<ExitStatus, CliError> {
         }
         Command::Why(flags) => interruptible(why(&cli.connection, &flags, terminal)),
         Command::Completion(flags) => print_completion(&flags, Cli::command()).map(|()| ExitStatus::Success),
+        Command::Record(flags) => {
+            connected_until_end(&cli.connection, async |session| record(session, &flags).await)
+        }
+        Command::Serve(flags) => serve(&flags),
+        Command::Watch(flags) => {
+            connected_until_end(&cli.connection, async |session| watch(session, &flags, terminal).await)
+        }
         Command::Man => print_manual(Cli::command()).map(|()| ExitStatus::Success),
     }
 }
 
 /// Runs a command with a session. Ctrl-C stops the command.
 fn connected(
+    flags: &ConnectionFlags,
+    command: impl AsyncFnOnce(&Session) -> Result<ExitStatus, CliError>,
+) -> Result<ExitStatus, CliError> {
+    connected_until_end(flags, async |session| {
+        tokio::select! {
+            result = command(session) => result,
+            () = interrupted() => Ok(ExitStatus::Interrupted),
+        }
+    })
+}
+
+/// Runs a command with a session, until the command ends. The command itself ends if the user presses Ctrl-C, for
+/// example after it has written a file.
+fn connected_until_end(
     flags: &ConnectionFlags,
     command: impl AsyncFnOnce(&Session) -> Result<ExitStatus, CliError>,
 ) -> Result<ExitStatus, CliError> {
@@ -111,10 +141,7 @@ fn connected(
             session = Session::open(flags) => session?,
             () = interrupted() => return Ok(ExitStatus::Interrupted),
         };
-        let result = tokio::select! {
-            result = command(&session) => result,
-            () = interrupted() => Ok(ExitStatus::Interrupted),
-        };
+        let result = command(&session).await;
         session.close().await;
         result
     })

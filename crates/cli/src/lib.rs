@@ -14,6 +14,7 @@
 
 #![allow(dead_code, unused_imports)] // removed when all commands exist
 
+mod changes;
 mod check;
 mod command_line;
 mod completion;
@@ -21,11 +22,15 @@ mod connection;
 mod demo;
 mod error;
 mod exit;
+mod feed;
 mod flags;
 mod interrupt;
 mod output;
+mod record;
 mod resources;
+mod serve;
 mod terminal;
 mod why;
+mod watch;
 
 pub use command_line::{Failure, run};
