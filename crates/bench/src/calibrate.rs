@@ -4,6 +4,7 @@
 //! The memory of a program is measured after each object has changed several times. The heap of a Go program then
 //! has its usual size, because its garbage collector has run.
 
+#[path = "../../cli/src/cost/features.rs"]
 mod features;
 mod fit;
 mod managed_fields;

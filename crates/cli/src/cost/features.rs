@@ -1,4 +1,6 @@
 //! The properties of the JSON of objects from which the memory of a cache is predicted.
+//!
+//! kube-bench contains this module too, because coefficients fit only to the same properties.
 
 use std::fmt;
 
@@ -10,21 +12,21 @@ use serde_json::value::RawValue;
 /// Contains the properties of a set of objects.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, serde::Serialize)]
 #[serde(rename_all = "camelCase")]
-pub(super) struct Features {
+pub(crate) struct Features {
     /// The number of objects.
-    pub(super) objects: u64,
+    pub(crate) objects: u64,
     /// The bytes of the JSON without managedFields.
-    pub(super) bytes: u64,
+    pub(crate) bytes: u64,
     /// The number of JSON values without managedFields: scalars, maps and lists.
-    pub(super) values: u64,
+    pub(crate) values: u64,
     /// The bytes of the JSON of managedFields.
-    pub(super) managed_bytes: u64,
+    pub(crate) managed_bytes: u64,
     /// The number of JSON values in managedFields.
-    pub(super) managed_values: u64,
+    pub(crate) managed_values: u64,
 }
 
 /// The number of features.
-pub(super) const FEATURES: usize = 5;
+pub(crate) const FEATURES: usize = 5;
 
 impl Features {
     /// Returns the features of one object.
@@ -32,7 +34,7 @@ impl Features {
     /// # Errors
     ///
     /// Returns an error if the bytes are not the JSON of an object, or if the JSON is nested too deeply.
-    pub(super) fn of_json(json: &[u8]) -> serde_json::Result<Self> {
+    pub(crate) fn of_json(json: &[u8]) -> serde_json::Result<Self> {
         let object: ObjectParts<'_> = serde_json::from_slice(json)?;
         let managed = object.metadata.managed_fields.map_or("", RawValue::get);
         let managed_values = if managed.is_empty() { 0 } else { count(managed.as_bytes())? };
@@ -47,7 +49,7 @@ impl Features {
     }
 
     /// Adds the features of other objects.
-    pub(super) fn add(&mut self, other: &Self) {
+    pub(crate) fn add(&mut self, other: &Self) {
         self.objects += other.objects;
         self.bytes += other.bytes;
         self.values += other.values;
@@ -57,12 +59,12 @@ impl Features {
 
     /// Returns the same objects without managedFields.
     #[must_use]
-    pub(super) fn without_managed_fields(self) -> Self {
+    pub(crate) fn without_managed_fields(self) -> Self {
         Self { managed_bytes: 0, managed_values: 0, ..self }
     }
 
     /// Returns the features in the order of the coefficients.
-    pub(super) fn array(&self) -> [f64; FEATURES] {
+    pub(crate) fn array(&self) -> [f64; FEATURES] {
         [self.objects, self.bytes, self.values, self.managed_bytes, self.managed_values]
             .map(|count| count as f64)
     }
