@@ -1,0 +1,94 @@
+//! `Session`: a client of the chosen cluster.
+
+use kube_client::{
+    Client, Config,
+    config::{KubeConfigOptions, Kubeconfig},
+};
+
+use crate::{demo::Demo, error::CliError, flags::ConnectionFlags};
+
+/// A client of the cluster that the user chose, or of the demo server.
+pub(crate) struct Session {
+    pub(crate) client: Client,
+    /// The namespace of the context.
+    pub(crate) namespace: String,
+    /// A name of the cluster for messages, for example `context kind-a`.
+    pub(crate) target: String,
+    /// The server of `--demo`.
+    pub(crate) demo: Option<Demo>,
+}
+
+impl Session {
+    /// Connects to the cluster of the flags. Sends no request.
+    ///
+    /// # Errors
+    ///
+    /// Fails if there is no usable kubeconfig, and the program does not run in a Pod.
+    pub(crate) async fn open(flags: &ConnectionFlags) -> Result<Self, CliError> {
+        let (config, target, demo) = if flags.demo {
+            let demo = Demo::start().await?;
+            (demo.config().await?, "the demo server".to_owned(), Some(demo))
+        } else {
+            let (config, target) = chosen_config(flags).await?;
+            (config, target, None)
+        };
+        let config = impersonating(config, flags);
+        let namespace = config.default_namespace.clone();
+        let client = Client::try_from(config).map_err(|error| CliError::request("create a client", error))?;
+        Ok(Self { client, namespace, target, demo })
+    }
+
+    /// Stops the demo server, if the session has one.
+    ///
+    /// # Cancel safety
+    ///
+    /// If the future is dropped, the tasks of the demo server end later by themselves.
+    pub(crate) async fn close(self) {
+        if let Some(demo) = self.demo {
+            demo.stop().await;
+        }
+    }
+}
+
+/// Returns the configuration of the kubeconfig. Without a kubeconfig, returns the configuration of the Pod in which
+/// the program runs, like kubectl.
+async fn chosen_config(flags: &ConnectionFlags) -> Result<(Config, String), CliError> {
+    let invalid = |source| CliError::Kubeconfig { file: flags.kubeconfig.clone(), source: Box::new(source) };
+    let kubeconfig = match &flags.kubeconfig {
+        Some(file) => Kubeconfig::read_from(file).map_err(invalid)?,
+        None if is_kubeconfig_missing() => {
+            let config =
+                Config::incluster().map_err(|source| CliError::NoCluster { source: Box::new(source) })?;
+            return Ok((config, "the cluster of this Pod".to_owned()));
+        }
+        None => Kubeconfig::read().map_err(invalid)?,
+    };
+    let options = KubeConfigOptions {
+        context: flags.context.clone(),
+        cluster: flags.cluster.clone(),
+        user: flags.user.clone(),
+    };
+    let context = options.context.clone().or_else(|| kubeconfig.current_context.clone());
+    let config = Config::from_custom_kubeconfig(kubeconfig, &options).await.map_err(invalid)?;
+    let target = match context {
+        Some(context) => format!("context {context}"),
+        None => format!("{}", config.cluster_url),
+    };
+    Ok((config, target))
+}
+
+/// Returns whether neither `$KUBECONFIG` nor `~/.kube/config` exists.
+fn is_kubeconfig_missing() -> bool {
+    let is_set = std::env::var_os("KUBECONFIG").is_some_and(|value| !value.is_empty());
+    let home = std::env::home_dir().map(|home| home.join(".kube").join("config"));
+    !is_set && !home.is_some_and(|file| file.exists())
+}
+
+fn impersonating(mut config: Config, flags: &ConnectionFlags) -> Config {
+    if flags.as_user.is_some() {
+        config.auth_info.impersonate.clone_from(&flags.as_user);
+        config.auth_info.impersonate_groups =
+            Some(flags.as_groups.clone()).filter(|groups| !groups.is_empty());
+    }
+    config
+}

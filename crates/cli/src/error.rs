@@ -1,0 +1,114 @@
+//! `CliError`: the errors that all commands share.
+
+use std::{error::Error, io, path::PathBuf};
+
+use kube_client::config::{InClusterError, KubeconfigError};
+
+/// Describes why a command failed. The program prints it as one line.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum CliError {
+    /// The kubeconfig cannot be read, or contains no such context.
+    #[error("failed to read the kubeconfig{}; check --kubeconfig and --context", in_file(file))]
+    Kubeconfig {
+        /// The value of `--kubeconfig`.
+        file: Option<PathBuf>,
+        source: Box<KubeconfigError>,
+    },
+    /// There is no kubeconfig, and the program does not run in a Pod.
+    #[error("found no kubeconfig, and this is not a Pod of a cluster; use --kubeconfig FILE, or try --demo")]
+    NoCluster {
+        #[source]
+        source: Box<InClusterError>,
+    },
+    /// A request failed.
+    #[error("failed to {operation}")]
+    Request {
+        /// The operation, for example `list the API groups`.
+        operation: String,
+        source: Box<kube_client::Error>,
+    },
+    /// The server has no such resource.
+    #[error("the server has no resource {name:?}; `kubectl api-resources` lists the resources")]
+    UnknownResource {
+        /// The name in the command line.
+        name: String,
+    },
+    /// A file cannot be read or written.
+    #[error("failed to {operation} {}", file.display())]
+    File {
+        /// The operation, for example `write`.
+        operation: &'static str,
+        file: PathBuf,
+        source: io::Error,
+    },
+    /// Standard output cannot be written.
+    #[error("failed to write to standard output")]
+    Output(#[source] io::Error),
+    /// The values of flags contradict each other.
+    #[error("{0}")]
+    Usage(String),
+    /// An error of one command.
+    #[error(transparent)]
+    Command(#[from] Box<dyn Error + Send + Sync>),
+}
+
+fn in_file(file: &Option<PathBuf>) -> String {
+    file.as_ref().map_or_else(String::new, |file| format!(" {}", file.display()))
+}
+
+impl CliError {
+    /// Creates an error of a request. `operation` completes the sentence "failed to …".
+    pub(crate) fn request(operation: impl Into<String>, source: kube_client::Error) -> Self {
+        Self::Request { operation: operation.into(), source: Box::new(source) }
+    }
+
+    /// Returns whether standard output was closed, for example by `| head`.
+    pub(crate) fn is_broken_pipe(&self) -> bool {
+        matches!(self, Self::Output(error) if error.kind() == io::ErrorKind::BrokenPipe)
+    }
+
+    /// Returns the error and its sources as one line. Control characters become spaces.
+    pub(crate) fn one_line(&self) -> String {
+        let mut text = self.to_string();
+        let mut source = self.source();
+        while let Some(error) = source {
+            let part = error.to_string();
+            // Some errors already contain the text of their source.
+            if !text.contains(&part) {
+                text.push_str(": ");
+                text.push_str(&part);
+            }
+            source = error.source();
+        }
+        let is_gap = |c: char| c.is_control() || c.is_whitespace();
+        let line = text.split(is_gap).filter(|word| !word.is_empty()).collect::<Vec<_>>().join(" ");
+        crate::output::shortened(&line, MAX_LINE_CHARS)
+    }
+}
+
+/// The maximum length of an error. A proxy can send a page of HTML.
+const MAX_LINE_CHARS: usize = 600;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn error_with_line_breaks_is_one_line() {
+        let error = CliError::Usage("a\nb\t\u{1b}[31mc".to_owned());
+        assert_eq!(error.one_line(), "a b [31mc");
+    }
+
+    #[test]
+    fn error_contains_its_sources_once() {
+        let source = io::Error::other("disk is full");
+        let error = CliError::File { operation: "write", file: "/a".into(), source };
+        assert_eq!(error.one_line(), "failed to write /a: disk is full");
+    }
+
+    #[test]
+    fn long_error_is_shortened() {
+        let error = CliError::Usage("x".repeat(10_000));
+        assert!(error.one_line().chars().count() <= MAX_LINE_CHARS);
+    }
+}

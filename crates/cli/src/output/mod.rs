@@ -1,0 +1,9 @@
+//! The forms of the output: tables for people, documents for programs.
+
+mod format;
+mod table;
+mod text;
+
+pub(crate) use format::{Format, print_document, print_text};
+pub(crate) use table::{Align, Table};
+pub(crate) use text::{bytes, printable, shortened};

@@ -1,0 +1,71 @@
+//! Texts of the cluster for the terminal, and numbers with units.
+
+/// Returns the text without control characters. A terminal would execute the control sequences of a hostile text.
+pub(crate) fn printable(text: &str) -> String {
+    text.chars().map(|c| if is_unprintable(c) { '\u{fffd}' } else { c }).collect()
+}
+
+/// Returns whether a terminal does not display the character as it is: control characters, and characters that
+/// change the direction of the text.
+fn is_unprintable(c: char) -> bool {
+    c.is_control()
+        || matches!(c, '\u{200b}'..='\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}' | '\u{feff}')
+}
+
+/// Returns the text with at most `max` characters. The last character of a shortened text is "…".
+pub(crate) fn shortened(text: &str, max: usize) -> String {
+    if text.chars().count() <= max {
+        return text.to_owned();
+    }
+    text.chars().take(max.saturating_sub(1)).chain(['…']).collect()
+}
+
+/// Returns a number of bytes with a unit and at most four digits: 999 B, 1.5 KiB, 340 MiB.
+pub(crate) fn bytes(count: u64) -> String {
+    const UNITS: [&str; 6] = ["KiB", "MiB", "GiB", "TiB", "PiB", "EiB"];
+    if count < 1024 {
+        return format!("{count} B");
+    }
+    let mut value = count as f64;
+    let mut unit = 0;
+    loop {
+        value /= 1024.0;
+        if value < 1023.95 || unit == UNITS.len() - 1 {
+            break;
+        }
+        unit += 1;
+    }
+    let digits = if value < 99.95 { 1 } else { 0 };
+    format!("{value:.digits$} {}", UNITS[unit])
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn bytes_have_unit() {
+        for (count, text) in [
+            (0, "0 B"),
+            (1023, "1023 B"),
+            (1024, "1.0 KiB"),
+            (1536, "1.5 KiB"),
+            (340 << 20, "340 MiB"),
+            ((1 << 30) - 1, "1.0 GiB"),
+            (u64::MAX, "16.0 EiB"),
+        ] {
+            assert_eq!(bytes(count), text, "{count}");
+        }
+    }
+
+    #[test]
+    fn control_characters_are_replaced() {
+        assert_eq!(printable("a\u{1b}[2Jb\n\u{202e}"), "a\u{fffd}[2Jb\u{fffd}\u{fffd}");
+    }
+
+    #[test]
+    fn long_text_is_shortened_at_character() {
+        assert_eq!(shortened("äöüß", 3), "äö…");
+        assert_eq!(shortened("äöü", 3), "äöü");
+    }
+}

@@ -1,0 +1,229 @@
+//! `Catalog`: the resources of a server, and their names in command lines.
+
+use futures_util::{StreamExt as _, stream};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::{APIGroup, APIResource, APIResourceList};
+use kube_client::{Client, core::ApiResource};
+use kube_informer::Scope;
+
+use crate::error::CliError;
+
+/// The number of API groups that are read at the same time.
+const CONCURRENT_REQUESTS: usize = 8;
+
+/// A resource of a server.
+#[derive(Clone, Debug)]
+pub(crate) struct ServerResource {
+    pub(crate) resource: ApiResource,
+    pub(crate) scope: Scope,
+    pub(crate) verbs: Vec<String>,
+    singular: String,
+    short_names: Vec<String>,
+    categories: Vec<String>,
+}
+
+impl ServerResource {
+    /// Returns the name with the API group, for example `deployments.apps`.
+    pub(crate) fn name(&self) -> String {
+        match self.resource.group.as_str() {
+            "" => self.resource.plural.clone(),
+            group => format!("{}.{group}", self.resource.plural),
+        }
+    }
+
+    /// Returns whether a cache of the resource is possible.
+    pub(crate) fn is_watchable(&self) -> bool {
+        ["list", "watch"].iter().all(|verb| self.verbs.iter().any(|own| own == verb))
+    }
+
+    /// Returns whether `name` is the plural, the singular, the kind or a short name.
+    fn has_name(&self, name: &str) -> bool {
+        let names = [&self.resource.plural, &self.resource.kind, &self.singular];
+        names.into_iter().chain(&self.short_names).any(|own| own.eq_ignore_ascii_case(name))
+    }
+
+    /// Returns whether `name` has the form `NAME`, `NAME.GROUP` or `NAME.VERSION.GROUP`.
+    fn matches(&self, name: &str) -> bool {
+        if self.has_name(name) {
+            return true;
+        }
+        let Some((name, rest)) = name.split_once('.') else { return false };
+        let resource = &self.resource;
+        let is_group = rest.eq_ignore_ascii_case(&resource.group);
+        let is_version =
+            rest == resource.version || rest == format!("{}.{}", resource.version, resource.group);
+        self.has_name(name) && (is_group || is_version)
+    }
+}
+
+/// The resources of a server in the order of its API groups. The core group is the first.
+#[derive(Debug, Default)]
+pub(crate) struct Catalog {
+    pub(crate) resources: Vec<ServerResource>,
+    /// The groups that could not be read, for example because an aggregated API server does not respond, with the
+    /// errors.
+    pub(crate) failures: Vec<(String, String)>,
+}
+
+impl Catalog {
+    /// Reads the resources of the server. Each resource has the preferred version of its group that contains it.
+    ///
+    /// # Errors
+    ///
+    /// Fails if the list of groups cannot be read. A group that cannot be read is in [`failures`](Self::failures).
+    pub(crate) async fn read(client: &Client) -> Result<Self, CliError> {
+        let core = client.list_core_api_resources("v1").await;
+        let core =
+            core.map_err(|error| CliError::request("list the resources of the API group v1", error))?;
+        let groups = client.list_api_groups().await;
+        let groups = groups.map_err(|error| CliError::request("list the API groups", error))?;
+        let mut catalog = Self::default();
+        catalog.add(core);
+        let versions = groups.groups.iter().flat_map(versions);
+        let lists = stream::iter(versions).map(|version| async move {
+            let list = client.list_api_group_resources(&version).await;
+            (version, list)
+        });
+        let mut lists = lists.buffered(CONCURRENT_REQUESTS);
+        while let Some((version, list)) = lists.next().await {
+            match list {
+                Ok(list) => catalog.add(list),
+                Err(error) => catalog.failures.push((version, error.to_string())),
+            }
+        }
+        Ok(catalog)
+    }
+
+    fn add(&mut self, list: APIResourceList) {
+        for resource in list.resources.into_iter().filter(|resource| !resource.name.contains('/')) {
+            let resource = server_resource(&list.group_version, resource);
+            let is_known = |known: &ServerResource| {
+                known.resource.group == resource.resource.group
+                    && known.resource.plural == resource.resource.plural
+            };
+            if !self.resources.iter().any(is_known) {
+                self.resources.push(resource);
+            }
+        }
+    }
+
+    /// Returns the resources with these names. A name can contain several names that are separated by commas. A name
+    /// is a plural, a singular, a kind, a short name or a category, optionally with an API group: `deployments.apps`.
+    ///
+    /// # Errors
+    ///
+    /// Fails if the server has no resource with one of the names.
+    pub(crate) fn select(&self, names: &[String]) -> Result<Vec<&ServerResource>, CliError> {
+        let mut selected: Vec<&ServerResource> = Vec::new();
+        for name in names.iter().flat_map(|names| names.split(',')).filter(|name| !name.is_empty()) {
+            for resource in self.find(name)? {
+                if !selected.iter().any(|other| other.resource == resource.resource) {
+                    selected.push(resource);
+                }
+            }
+        }
+        Ok(selected)
+    }
+
+    fn find(&self, name: &str) -> Result<Vec<&ServerResource>, CliError> {
+        if let Some(resource) = self.resources.iter().find(|resource| resource.matches(name)) {
+            return Ok(vec![resource]);
+        }
+        let is_in_category = |resource: &&ServerResource| resource.categories.iter().any(|own| own == name);
+        let resources: Vec<_> = self.resources.iter().filter(is_in_category).collect();
+        if resources.is_empty() {
+            return Err(CliError::UnknownResource { name: name.to_owned() });
+        }
+        Ok(resources)
+    }
+
+    /// Returns all resources of which a cache is possible.
+    pub(crate) fn watchable(&self) -> Vec<&ServerResource> {
+        self.resources.iter().filter(|resource| resource.is_watchable()).collect()
+    }
+}
+
+/// Returns the versions of a group, the preferred version first.
+fn versions(group: &APIGroup) -> Vec<String> {
+    let preferred = group.preferred_version.iter();
+    let mut versions: Vec<String> = Vec::new();
+    for version in preferred.chain(&group.versions) {
+        if !versions.contains(&version.group_version) {
+            versions.push(version.group_version.clone());
+        }
+    }
+    versions
+}
+
+fn server_resource(group_version: &str, resource: APIResource) -> ServerResource {
+    let (group, version) = group_version.split_once('/').unwrap_or(("", group_version));
+    ServerResource {
+        scope: if resource.namespaced { Scope::Namespaced } else { Scope::Cluster },
+        verbs: resource.verbs,
+        singular: resource.singular_name,
+        short_names: resource.short_names.unwrap_or_default(),
+        categories: resource.categories.unwrap_or_default(),
+        resource: ApiResource {
+            group: group.to_owned(),
+            version: version.to_owned(),
+            api_version: group_version.to_owned(),
+            kind: resource.kind,
+            plural: resource.name,
+        },
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn list(group_version: &str, resources: &[(&str, &str, &str)]) -> APIResourceList {
+        let resources = resources.iter().map(|(plural, kind, short)| APIResource {
+            name: (*plural).to_owned(),
+            kind: (*kind).to_owned(),
+            singular_name: kind.to_lowercase(),
+            short_names: Some(vec![(*short).to_owned()]),
+            categories: Some(vec!["all".to_owned()]),
+            ..APIResource::default()
+        });
+        APIResourceList { group_version: group_version.to_owned(), resources: resources.collect() }
+    }
+
+    fn catalog() -> Catalog {
+        let mut catalog = Catalog::default();
+        catalog
+            .add(list("v1", &[("pods", "Pod", "po"), ("pods/status", "Pod", ""), ("events", "Event", "ev")]));
+        catalog.add(list("events.k8s.io/v1", &[("events", "Event", "ev")]));
+        catalog.add(list("apps/v1", &[("deployments", "Deployment", "deploy")]));
+        catalog
+    }
+
+    fn names(names: &[&str]) -> Vec<String> {
+        let names: Vec<_> = names.iter().map(|name| (*name).to_owned()).collect();
+        catalog().select(&names).unwrap().into_iter().map(ServerResource::name).collect()
+    }
+
+    #[test]
+    fn resource_has_all_names_of_kubectl() {
+        for name in ["po", "pod", "pods", "Pod", "pods.v1"] {
+            assert_eq!(names(&[name]), ["pods"], "{name}");
+        }
+        for name in ["deploy", "deployments.apps", "deployments.v1.apps", "deployment.apps"] {
+            assert_eq!(names(&[name]), ["deployments.apps"], "{name}");
+        }
+        assert_eq!(names(&["events"]), ["events"]);
+        assert_eq!(names(&["events.events.k8s.io"]), ["events.events.k8s.io"]);
+    }
+
+    #[test]
+    fn names_and_categories_select_each_resource_once() {
+        assert_eq!(names(&["po,deploy", "pods"]), ["pods", "deployments.apps"]);
+        assert_eq!(names(&["all"]).len(), 4);
+    }
+
+    #[test]
+    fn unknown_name_is_error() {
+        let error = catalog().select(&["web".to_owned()]).unwrap_err();
+        assert!(error.to_string().contains("no resource \"web\""), "{error}");
+        assert!(catalog().select(&["pods.apps".to_owned()]).is_err());
+    }
+}
