@@ -12,6 +12,7 @@ use crate::{
     check::{CheckFlags, check},
     completion::{CompletionFlags, print_completion, print_manual},
     connection::Session,
+    cost::{CostFlags, cost},
     error::CliError,
     exit::ExitStatus,
     flags::ConnectionFlags,
@@ -33,6 +34,8 @@ struct Cli {
 enum Command {
     /// Check whether a user can run informers on this server.
     Check(CheckFlags),
+    /// Measure what a cache of each resource costs: memory, events and restarts.
+    Cost(Box<CostFlags>),
     /// Print the completion script of a shell.
     Completion(CompletionFlags),
     /// Print the manual page in roff: `kubectl informer man | man -l -`.
@@ -73,6 +76,9 @@ fn execute(cli: Cli) -> Result<ExitStatus, CliError> {
     match cli.command {
         Command::Check(flags) => {
             connected(&cli.connection, async |session| check(session, &flags, terminal).await)
+        }
+        Command::Cost(flags) => {
+            connected(&cli.connection, async |session| cost(session, &flags, terminal).await)
         }
         Command::Completion(flags) => print_completion(&flags, Cli::command()).map(|()| ExitStatus::Success),
         Command::Man => print_manual(Cli::command()).map(|()| ExitStatus::Success),

@@ -17,6 +17,7 @@ mod check;
 mod command_line;
 mod completion;
 mod connection;
+mod cost;
 mod demo;
 mod error;
 mod exit;
