@@ -133,7 +133,7 @@ async fn list_once(
         decoder: FormsDecoder::new(&kind, &settings.fields),
         selectors: Selectors::new(&target.resource.name(), &settings.selectors),
         held: Held::new(),
-        version: ResourceVersion::default(),
+        version: ResourceVersion::new(""),
         since: Instant::now(),
         requests: 0,
     };
