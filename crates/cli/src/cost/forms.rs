@@ -96,7 +96,10 @@ impl FormsDecoder {
         let raw = RawObject::new(Outline::scan(json), &self.context)?;
         let store = store_bytes_per_object();
         let lazy = held::<Lazy<Pod>>(&LazyDecoder, &raw)?;
-        let compressed = held::<Compressed<Pod>>(&self.compressed, &raw)?;
+        // Not counted like the others, because the decoder allocates buffers and a dictionary for all objects.
+        let compressed: Compressed<Pod> = self.compressed.decode(&raw)?;
+        let json_bytes = raw.json_parts().map(<[u8]>::len).iter().sum::<usize>() as u64;
+        let compressed = lazy.saturating_sub(json_bytes) + compressed.compressed_bytes() as u64;
         Ok(Forms {
             typed: (self.typed)(&raw)? + store,
             metadata: entry_bytes::<PartialObjectMeta<DynamicObject>>(&raw)? + store,

@@ -105,7 +105,7 @@ fn costs(report: &Report) -> Markup {
                 @for name in ["Objects", "JSON", "managedFields", "typed", "metadata", "lazy", "compressed",
                     "client-go", "client-go JSON", "kube-rs"] { th.n { (name) } }
             } }
-            tbody { @for cost in &report.resources { tr {
+            tbody { @for cost in report.resources.iter().filter(|cost| cost.objects > 0) { tr {
                 td { (cost.resource) }
                 td.n { (cost.objects) }
                 @for size in [cost.json_bytes, cost.managed_fields_bytes, cost.caches.forms.typed,

@@ -28,6 +28,10 @@ pub(super) fn text(report: &Report, width: Width, terminal: Terminal) -> String 
     }
     text.push('\n');
     text += &costs(report, width).text();
+    let empty = report.resources.iter().filter(|cost| cost.objects == 0).count();
+    if empty > 0 && width == Width::Usual {
+        text += &format!("{empty} resources have no objects\n");
+    }
     for failure in &report.failures {
         let line = format!("{}: not counted: {}", printable(&failure.resource), printable(&failure.reason));
         text += &format!("{}\n", terminal.paint(Tone::Warning, &line));
@@ -90,7 +94,7 @@ fn costs(report: &Report, width: Width) -> Table {
         cells.push(bytes(caches.kube_rs));
         table.row(cells);
     };
-    for cost in &report.resources {
+    for cost in report.resources.iter().filter(|cost| is_wide || cost.objects > 0) {
         let name = if cost.is_typed { cost.resource.clone() } else { format!("{} *", cost.resource) };
         row(name, cost.objects, cost.json_bytes, cost.managed_fields_bytes, &cost.caches);
     }
@@ -103,7 +107,7 @@ fn accuracy(report: &Report) -> String {
     let mut text = String::from(
         "\nTYPED, METADATA, FIELDS, LAZY and COMPRESSED are caches of kube-informer: built in memory and counted.\n",
     );
-    if report.resources.iter().any(|cost| !cost.is_typed) {
+    if report.resources.iter().any(|cost| !cost.is_typed && cost.objects > 0) {
         text += "* The kind has no type in k8s-openapi. Its typed cache is generic.\n";
     }
     let estimate = |estimate: &super::report::Estimate| {

@@ -42,8 +42,8 @@ async fn rate_of_each_manager_is_counted_within_ten_percent() {
         let object = json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": name, "namespace": "default"}});
         server.apply(&object, "creator").unwrap();
     }
-    let client = Client::new(server.service(), "default");
     let cluster = Cluster::serve(server).await;
+    let client = cluster.client().await;
     let (writes, begun) = (std::sync::atomic::AtomicU64::new(0), Instant::now());
     let report = tokio::select! {
         () = write(client, &writes) => unreachable!("the writer ended"),

@@ -4,6 +4,10 @@ use std::net::{Ipv4Addr, SocketAddr};
 use std::path::PathBuf;
 use std::process::{Output, Stdio};
 
+use kube_client::{
+    Client, Config,
+    config::{KubeConfigOptions, Kubeconfig},
+};
 use kube_testserver::{Listening, Rights, Server, ServerBuilder};
 use serde_json::Value;
 use tempfile::TempDir;
@@ -19,9 +23,9 @@ pub(crate) fn server() -> ServerBuilder {
 
 /// A server with a kubeconfig.
 pub(crate) struct Cluster {
-    pub(crate) server: Server,
     folder: TempDir,
     _listening: Listening,
+    _server: Server,
 }
 
 impl Cluster {
@@ -31,12 +35,19 @@ impl Cluster {
         let listening = server.listen(address).await.unwrap();
         let folder = tempfile::tempdir().unwrap();
         std::fs::write(folder.path().join("kubeconfig"), listening.kubeconfig()).unwrap();
-        Self { server, folder, _listening: listening }
+        Self { folder, _listening: listening, _server: server }
     }
 
     /// Returns a path in a temporary folder.
     pub(crate) fn file(&self, name: &str) -> PathBuf {
         self.folder.path().join(name)
+    }
+
+    /// Creates a client with all rights.
+    pub(crate) async fn client(&self) -> Client {
+        let kubeconfig = Kubeconfig::read_from(self.file("kubeconfig")).unwrap();
+        let config = Config::from_custom_kubeconfig(kubeconfig, &KubeConfigOptions::default()).await.unwrap();
+        Client::try_from(config).unwrap()
     }
 
     /// Runs the command `cost` with these arguments.
