@@ -45,7 +45,10 @@ async fn cost_of_many_pods_equals_the_list_within_bounded_memory() -> Result<()>
     ensure!(pods["jsonBytes"] == bytes, "{} bytes, expected {bytes}", pods["jsonBytes"]);
     let cache = pods["caches"]["compressed"].as_u64().context("no compressed cache")?;
     eprintln!("{PODS} Pods: peak memory {peak} bytes, compressed cache {cache} bytes");
-    ensure!(peak as f64 <= 1.3 * cache as f64, "peak memory of {peak} bytes, compressed cache of {cache} bytes");
+    ensure!(
+        peak as f64 <= 1.3 * cache as f64,
+        "peak memory of {peak} bytes, compressed cache of {cache} bytes"
+    );
     drop(client);
     server.stop().await
 }

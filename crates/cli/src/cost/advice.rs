@@ -51,7 +51,10 @@ pub(super) fn advice(candidates: &[Candidate<'_>], library: Library) -> Vec<Advi
     let mut advised: Vec<Advice> = Vec::new();
     for candidate in candidates {
         for keeps_library in [true, false] {
-            let of_kind = candidate.savings.iter().filter(|saving| saving.change.keeps_library(library) == keeps_library);
+            let of_kind = candidate
+                .savings
+                .iter()
+                .filter(|saving| saving.change.keeps_library(library) == keeps_library);
             let useful = of_kind.filter(is_useful).take(PER_RESOURCE);
             advised.extend(useful.map(|saving| Advice::new(candidate, saving, library)));
         }
@@ -102,8 +105,10 @@ mod tests {
             saving(Change::DropManagedFields, 600),
         ];
         let secrets = [saving(Change::DropManagedFields, 995)];
-        let advised =
-            advice(&[candidate("secrets", 1000, &secrets), candidate("pods", 1000, &pods)], Library::ClientGo);
+        let advised = advice(
+            &[candidate("secrets", 1000, &secrets), candidate("pods", 1000, &pods)],
+            Library::ClientGo,
+        );
         let changes: Vec<_> = advised.iter().map(|advice| (&*advice.resource, advice.after)).collect();
         assert_eq!(changes, [("pods", 50), ("pods", 300), ("pods", 500)]);
         assert!(advised[0].keeps_library && !advised[1].keeps_library);

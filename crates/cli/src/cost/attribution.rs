@@ -46,7 +46,8 @@ fn writer<'a>(before: Option<&Value>, after: &'a Value, changed: &[Path]) -> Opt
     }
     let owns = |entry: &&Value| changed.iter().any(|path| owns(entry, path));
     let latest = |entries: &mut dyn Iterator<Item = &'a Value>| entries.max_by_key(|entry| time(entry));
-    let owner = latest(&mut entries().filter(is_new).filter(owns)).or_else(|| latest(&mut entries().filter(owns)));
+    let owner =
+        latest(&mut entries().filter(is_new).filter(owns)).or_else(|| latest(&mut entries().filter(owns)));
     owner.or_else(|| if before.is_none() { latest(&mut entries()) } else { None })
 }
 
@@ -85,7 +86,8 @@ fn name(entry: &Value) -> String {
     }
 }
 
-/// Collects the paths of the fields that differ, except for the fields that each write changes.
+/// Collects the paths of the fields that differ, except for the fields that each write changes. Items of a list have
+/// no `kind` and `apiVersion`, but the objects of events have them.
 fn diff(before: &Value, after: &Value, path: &mut Path, changed: &mut Vec<Path>) {
     if before == after || changed.len() == MAX_FIELDS || is_bookkeeping(path) {
         return;
@@ -98,7 +100,12 @@ fn diff(before: &Value, after: &Value, path: &mut Path, changed: &mut Vec<Path>)
     }
 }
 
-fn diff_maps(before: &Map<String, Value>, after: &Map<String, Value>, path: &mut Path, changed: &mut Vec<Path>) {
+fn diff_maps(
+    before: &Map<String, Value>,
+    after: &Map<String, Value>,
+    path: &mut Path,
+    changed: &mut Vec<Path>,
+) {
     let removed = before.iter().filter(|(name, _)| !after.contains_key(*name));
     let removed = removed.map(|(name, value)| (name, value, &Value::Null));
     let kept = after.iter().map(|(name, value)| (name, before.get(name).unwrap_or(&Value::Null), value));
@@ -114,6 +121,7 @@ fn is_bookkeeping(path: &[String]) -> bool {
         [metadata, field] if metadata == "metadata" => {
             matches!(field.as_str(), "managedFields" | "resourceVersion" | "generation")
         }
+        [field] => matches!(field.as_str(), "kind" | "apiVersion"),
         _ => false,
     }
 }
@@ -121,7 +129,8 @@ fn is_bookkeeping(path: &[String]) -> bool {
 /// Formats a path. Names with other characters than letters and digits are in brackets.
 fn text(path: &Path) -> String {
     let step = |name: &String| {
-        let is_plain = !name.is_empty() && name.chars().all(|c| c.is_ascii_alphanumeric() || c == '_' || c == '-');
+        let is_plain =
+            !name.is_empty() && name.chars().all(|c| c.is_ascii_alphanumeric() || c == '_' || c == '-');
         if is_plain { format!(".{name}") } else { format!("[{name:?}]") }
     };
     path.iter().map(step).collect()
@@ -173,7 +182,10 @@ mod tests {
     #[test]
     fn creator_is_the_latest_manager() {
         let created = object("True", &[("ctl", "", "1", spec()), ("kubelet", "status", "2", status())]);
-        assert_eq!(attribute(None, &created), Attribution { manager: "kubelet (status)".into(), fields: vec![] });
+        assert_eq!(
+            attribute(None, &created),
+            Attribution { manager: "kubelet (status)".into(), fields: vec![] }
+        );
         let created = object("True", &[("ctl", "", "1", spec())]);
         assert_eq!(attribute(None, &created).manager, "ctl");
     }
@@ -182,9 +194,17 @@ mod tests {
     fn object_without_managers_has_unknown_writer() {
         let (before, after) = (object("True", &[]), object("False", &[]));
         assert_eq!(attribute(Some(&before), &after).manager, UNKNOWN_MANAGER);
-        for hostile in [json!([]), json!({"metadata": {"managedFields": [7, {"manager": 1, "fieldsV1": []}]}})] {
+        for hostile in
+            [json!([]), json!({"metadata": {"managedFields": [7, {"manager": 1, "fieldsV1": []}]}})]
+        {
             assert_eq!(attribute(Some(&before), &hostile).manager, UNKNOWN_MANAGER, "{hostile}");
         }
+    }
+
+    #[test]
+    fn kind_in_event_is_not_a_change() {
+        let event = json!({"kind": "Pod", "apiVersion": "v1", "metadata": {"generation": 2}});
+        assert!(attribute(Some(&json!({"metadata": {"generation": 1}})), &event).fields.is_empty());
     }
 
     #[test]

@@ -34,7 +34,8 @@ mod tests {
 
     #[test]
     fn labels_are_escaped_and_bars_are_in_the_chart() {
-        let rows = [("<script>alert(1)</script>".to_owned(), 10), ("b".to_owned(), u64::MAX), ("c".to_owned(), 0)];
+        let rows =
+            [("<script>alert(1)</script>".to_owned(), 10), ("b".to_owned(), u64::MAX), ("c".to_owned(), 0)];
         let svg = bars("t", &rows, |value| value.to_string()).into_string();
         assert!(!svg.contains("<script>") && svg.contains("&lt;script&gt;"), "{svg}");
         assert!(svg.contains("width=\"510.0\""), "{svg}");

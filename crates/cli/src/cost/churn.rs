@@ -55,7 +55,12 @@ pub(super) struct ManagerChurn {
 /// # Cancel safety
 ///
 /// If the future is dropped, the watch is closed, and the counts are lost.
-pub(super) async fn observe(listed: &mut Listed, source: &Source, settings: &ListSettings, until: Instant) -> Churn {
+pub(super) async fn observe(
+    listed: &mut Listed,
+    source: &Source,
+    settings: &ListSettings,
+    until: Instant,
+) -> Churn {
     let mut churn = Churn::default();
     loop {
         let opened = watch_once(listed, source, &mut churn, until).await;
@@ -71,7 +76,10 @@ pub(super) async fn observe(listed: &mut Listed, source: &Source, settings: &Lis
                         Err(error) => churn.ended = Some(reason(&error)),
                     }
                 }
-                ErrorClass::Forbidden | ErrorClass::NotFound | ErrorClass::Unsupported | ErrorClass::Unauthorized => {
+                ErrorClass::Forbidden
+                | ErrorClass::NotFound
+                | ErrorClass::Unsupported
+                | ErrorClass::Unauthorized => {
                     churn.ended = Some(reason(&error));
                 }
                 _ => {
@@ -142,7 +150,9 @@ fn apply(event: WatchEvent<Lazy<DynamicObject>>, listed: &mut Listed, churn: &mu
             churn.count("(delete)", bytes, &[]);
             listed.version = id.version;
         }
-        WatchEvent::Bookmark { version, .. } | WatchEvent::OtherSlot { version, .. } => listed.version = version,
+        WatchEvent::Bookmark { version, .. } | WatchEvent::OtherSlot { version, .. } => {
+            listed.version = version
+        }
         WatchEvent::Added(object) | WatchEvent::Modified(object) => {
             listed.version = object.id().version.clone();
             churn.modified += 1;

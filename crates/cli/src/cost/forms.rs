@@ -39,7 +39,12 @@ impl AddAssign for Forms {
         self.metadata += other.metadata;
         self.lazy += other.lazy;
         self.compressed += other.compressed;
-        self.projection = self.projection.zip(other.projection).map(|(a, b)| a + b).or(self.projection).or(other.projection);
+        self.projection = self
+            .projection
+            .zip(other.projection)
+            .map(|(a, b)| a + b)
+            .or(self.projection)
+            .or(other.projection);
     }
 }
 

@@ -125,9 +125,10 @@ fn events(report: &Report) -> Markup {
         return html! {};
     }
     let managers = observed.iter().flat_map(|(cost, events)| {
-        events.managers.iter().map(|manager| {
-            (format!("{}: {}", cost.resource, manager.manager), manager.events)
-        })
+        events
+            .managers
+            .iter()
+            .map(|manager| (format!("{}: {}", cost.resource, manager.manager), manager.events))
     });
     let mut rows: Vec<_> = managers.collect();
     rows.sort_by_key(|(_, events)| std::cmp::Reverse(*events));

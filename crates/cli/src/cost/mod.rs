@@ -156,11 +156,13 @@ impl Chosen {
             let rights = Rights::read(&session.client, workload, namespace).await?;
             return Ok(Self::of_rights(&rights, catalog));
         }
-        let resources =
-            if flags.resources.is_empty() { catalog.watchable() } else { catalog.select(&flags.resources)? };
-        let is_namespaced = |resource: &crate::resources::ServerResource| {
-            resource.scope == kube_informer::Scope::Namespaced
+        let resources = if flags.resources.is_empty() {
+            catalog.watchable()
+        } else {
+            catalog.select(&flags.resources)?
         };
+        let is_namespaced =
+            |resource: &crate::resources::ServerResource| resource.scope == kube_informer::Scope::Namespaced;
         let target = |resource: &crate::resources::ServerResource| Target {
             namespace: flags.selection.namespace.clone().filter(|_| is_namespaced(resource)),
             resource: resource.clone(),

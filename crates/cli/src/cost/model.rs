@@ -103,7 +103,8 @@ impl Model {
     pub(super) fn bytes(&self, library: Library, features: &Features) -> u64 {
         let Some(Calibrated { coefficients: c, .. }) = self.library(library) else { return 0 };
         let coefficients: [f64; FEATURES] = [c.object, c.byte, c.value, c.managed_byte, c.managed_value];
-        coefficients.iter().zip(features.array()).map(|(coefficient, count)| coefficient * count).sum::<f64>() as u64
+        coefficients.iter().zip(features.array()).map(|(coefficient, count)| coefficient * count).sum::<f64>()
+            as u64
     }
 
     /// Returns the memory of a process without objects, in bytes.
@@ -135,7 +136,8 @@ mod tests {
 
     #[test]
     fn more_objects_need_more_memory() {
-        let pod = Features { objects: 1, bytes: 5_000, values: 200, managed_bytes: 2_000, managed_values: 200 };
+        let pod =
+            Features { objects: 1, bytes: 5_000, values: 200, managed_bytes: 2_000, managed_values: 200 };
         let mut pods = Features::default();
         (0..1000).for_each(|_| pods.add(&pod));
         for library in Library::all() {

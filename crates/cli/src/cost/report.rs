@@ -175,7 +175,8 @@ impl Report {
     /// Creates the report. The most expensive resource is the first.
     pub(super) fn new(results: Results) -> Self {
         let Results { cluster, account, library, replicas, listed, failures } = results;
-        let cost = |(listed, churn): &(Listed, Option<Churn>)| ResourceCost::new(listed, churn.as_ref(), library);
+        let cost =
+            |(listed, churn): &(Listed, Option<Churn>)| ResourceCost::new(listed, churn.as_ref(), library);
         let mut resources: Vec<ResourceCost> = listed.iter().map(cost).collect();
         resources.sort_by_key(|cost| std::cmp::Reverse((cost.caches.of(library), cost.json_bytes)));
         let total = Totals::of(&resources);

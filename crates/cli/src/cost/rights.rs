@@ -76,7 +76,11 @@ impl Rights {
     /// # Errors
     ///
     /// Fails if the workload does not exist, or if its bindings or roles cannot be read.
-    pub(super) async fn read(client: &Client, workload: &Workload, namespace: &str) -> Result<Self, CliError> {
+    pub(super) async fn read(
+        client: &Client,
+        workload: &Workload,
+        namespace: &str,
+    ) -> Result<Self, CliError> {
         let (account, replicas) = account(client, workload, namespace).await?;
         let cluster_roles = list::<ClusterRole>(client, "ClusterRoles").await?;
         let roles = list::<Role>(client, "Roles").await?;
@@ -103,7 +107,9 @@ impl Rights {
     /// Returns where the service account may list and watch a resource.
     pub(super) fn reach(&self, resource: &ServerResource) -> Reach {
         let is_allowed = |rules: &[PolicyRule]| {
-            ["list", "watch"].iter().all(|verb| rules.iter().any(|rule| allows(rule, verb, &resource.resource)))
+            ["list", "watch"]
+                .iter()
+                .all(|verb| rules.iter().any(|rule| allows(rule, verb, &resource.resource)))
         };
         if is_allowed(&self.everywhere) {
             return Reach::Everywhere;
@@ -119,7 +125,11 @@ impl Rights {
 }
 
 /// Reads the name of the service account and the number of Pods of a workload.
-async fn account(client: &Client, workload: &Workload, namespace: &str) -> Result<(String, Option<u64>), CliError> {
+async fn account(
+    client: &Client,
+    workload: &Workload,
+    namespace: &str,
+) -> Result<(String, Option<u64>), CliError> {
     let (kind, plural) = match workload.kind {
         WorkloadKind::Deployment => ("Deployment", "deployments"),
         WorkloadKind::StatefulSet => ("StatefulSet", "statefulsets"),
@@ -167,15 +177,19 @@ impl Account<'_> {
                 subject.name == self.name && subject.namespace.as_deref() == Some(self.namespace)
             }
             "User" => subject.name == user,
-            "Group" => {
-                [group.as_str(), "system:serviceaccounts", "system:authenticated"].contains(&subject.name.as_str())
-            }
+            "Group" => [group.as_str(), "system:serviceaccounts", "system:authenticated"]
+                .contains(&subject.name.as_str()),
             _ => false,
         })
     }
 }
 
-fn rules_of(role: &RoleRef, namespace: &str, cluster_roles: &[ClusterRole], roles: &[Role]) -> Vec<PolicyRule> {
+fn rules_of(
+    role: &RoleRef,
+    namespace: &str,
+    cluster_roles: &[ClusterRole],
+    roles: &[Role],
+) -> Vec<PolicyRule> {
     if role.kind == "ClusterRole" {
         return cluster_rules(cluster_roles, &role.name);
     }

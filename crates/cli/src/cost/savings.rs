@@ -48,7 +48,8 @@ impl Change {
 
     /// Returns whether the program keeps its library.
     pub(super) fn keeps_library(self, library: Library) -> bool {
-        let is_change_to_ours = matches!(self, Self::Typed | Self::Projection | Self::Lazy | Self::Compressed);
+        let is_change_to_ours =
+            matches!(self, Self::Typed | Self::Projection | Self::Lazy | Self::Compressed);
         library == Library::KubeInformer || !is_change_to_ours
     }
 }

@@ -29,7 +29,9 @@ pub(super) fn code(change: Change, kind: &str, group: &str, selector: &str, libr
 fn changed_informer(change: Change, kind: &str, selector: &str) -> Code {
     let code = match change {
         Change::FieldSelector => {
-            format!("Informer::from_source(ListWatch::<{kind}>::new(Api::all(client)).fields({selector:?})).build()")
+            format!(
+                "Informer::from_source(ListWatch::<{kind}>::new(Api::all(client)).fields({selector:?})).build()"
+            )
         }
         _ => format!("Informer::<PartialObjectMeta<{kind}>>::builder(Api::all(client)).build()"),
     };
@@ -41,7 +43,9 @@ fn kube_rs(change: Change, kind: &str, selector: &str) -> Code {
     let annotation = "o.annotations_mut().remove(\"kubectl.kubernetes.io/last-applied-configuration\");";
     let code = match change {
         Change::MetadataOnly => {
-            format!("metadata_watcher(Api::<{kind}>::all(client), Config::default()).modify(|o| {{ {clear} }})")
+            format!(
+                "metadata_watcher(Api::<{kind}>::all(client), Config::default()).modify(|o| {{ {clear} }})"
+            )
         }
         Change::FieldSelector => {
             format!("watcher(Api::<{kind}>::all(client), Config::default().fields({selector:?}))")
@@ -79,7 +83,8 @@ fn go(change: Change, kind: &str, group: &str, selector: &str) -> Vec<Code> {
         ),
         _ => (
             "cache.Options{DefaultTransform: cache.TransformStripManagedFields()}".to_owned(),
-            "informers.WithTransform(strip) // strip: m, err := meta.Accessor(o); m.SetManagedFields(nil)".to_owned(),
+            "informers.WithTransform(strip) // strip: m, err := meta.Accessor(o); m.SetManagedFields(nil)"
+                .to_owned(),
         ),
     };
     vec![Code { library: "controller-runtime", code: runtime }, Code { library: "client-go", code: client }]
@@ -113,6 +118,9 @@ mod tests {
     #[test]
     fn code_contains_kind_and_selector() {
         let code = code(Change::FieldSelector, "Deployment", "apps", "type!=x", Library::ClientGo);
-        assert!(code[0].code.contains("&appsv1.Deployment{}") && code[0].code.contains("\"type!=x\""), "{code:?}");
+        assert!(
+            code[0].code.contains("&appsv1.Deployment{}") && code[0].code.contains("\"type!=x\""),
+            "{code:?}"
+        );
     }
 }

@@ -181,14 +181,18 @@ fn details(cost: &ResourceCost, width: Width) -> String {
     rows("annotation", &cost.largest_annotations);
     rows("namespace", &cost.largest_namespaces);
     rows("object", &cost.largest_objects);
-    let mut selections = Table::new([("ONLY", Align::Left), ("OBJECTS", Align::Right), ("CACHE", Align::Right)]);
+    let mut selections =
+        Table::new([("ONLY", Align::Left), ("OBJECTS", Align::Right), ("CACHE", Align::Right)]);
     for selection in &cost.selections {
         let objects = selection.objects.to_string();
         selections.row([selection.restriction.clone(), objects, bytes(selection.bytes)]);
     }
     let mut text = table.text() + "\n" + &selections.text();
     if cost.undecodable > 0 {
-        text += &format!("{} objects do not have the fields of their kind. They are not in the caches.\n", cost.undecodable);
+        text += &format!(
+            "{} objects do not have the fields of their kind. They are not in the caches.\n",
+            cost.undecodable
+        );
     }
     text
 }

@@ -128,7 +128,8 @@ impl Usage {
 
     /// Returns the largest objects and the bytes of their JSON, the largest first.
     pub(super) fn largest_objects(&self) -> Vec<(String, u64)> {
-        let mut objects: Vec<_> = self.largest.iter().map(|Reverse((bytes, key))| (key.clone(), *bytes)).collect();
+        let mut objects: Vec<_> =
+            self.largest.iter().map(|Reverse((bytes, key))| (key.clone(), *bytes)).collect();
         objects.sort_by_key(|(_, bytes)| Reverse(*bytes));
         objects
     }
@@ -156,10 +157,12 @@ mod tests {
     use super::*;
 
     fn usage(objects: &[&str]) -> Usage {
-        let decoder = FormsDecoder::new(&TypeMeta { api_version: "v1".into(), kind: "ConfigMap".into() }, &[]);
+        let decoder =
+            FormsDecoder::new(&TypeMeta { api_version: "v1".into(), kind: "ConfigMap".into() }, &[]);
         let (mut usage, selectors) = (Usage::default(), Selectors::new("configmaps", &[]));
         for (number, json) in objects.iter().enumerate() {
-            let id = ObjectIdRef::new(Some(&format!("n{}", number % 2)), &format!("o{number}"), "u", "1").into();
+            let id =
+                ObjectIdRef::new(Some(&format!("n{}", number % 2)), &format!("o{number}"), "u", "1").into();
             let _ = usage.add(&id, json.as_bytes(), &decoder, &selectors);
         }
         usage
@@ -167,7 +170,8 @@ mod tests {
 
     #[test]
     fn objects_are_summed_by_namespace_field_and_size() {
-        let annotated = format!(r#"{{"metadata":{{"name":"a","annotations":{{"{LAST_APPLIED}":"xxxxxxxx"}}}}}}"#);
+        let annotated =
+            format!(r#"{{"metadata":{{"name":"a","annotations":{{"{LAST_APPLIED}":"xxxxxxxx"}}}}}}"#);
         let plain = r#"{"metadata":{"name":"b"},"data":{"k":"v"}}"#;
         let usage = usage(&[&annotated, plain, plain]);
         assert_eq!(usage.features.objects, 3);
@@ -183,7 +187,8 @@ mod tests {
     #[test]
     fn undecodable_objects_are_counted_but_do_not_end_the_sum() {
         let deep = format!(r#"{{"metadata":{{"name":"a"}},"data":{}{}}}"#, "[".repeat(300), "]".repeat(300));
-        let usage = usage(&["{", r#"{"metadata":{"name":"a"},"data":7}"#, &deep, r#"{"metadata":{"name":"b"}}"#]);
+        let usage =
+            usage(&["{", r#"{"metadata":{"name":"a"},"data":7}"#, &deep, r#"{"metadata":{"name":"b"}}"#]);
         assert_eq!((usage.undecodable, usage.features.objects), (3, 4));
     }
 

@@ -39,7 +39,11 @@ async fn rate_of_each_manager_is_counted_within_ten_percent() {
     let _ = server.create(&namespace);
     for number in 0..OBJECTS {
         let name = format!("object-{number}");
-        let object = json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": name, "namespace": "default"}});
+        // An object without fields has no managedFields, like on kube-apiserver.
+        let object = json!({
+            "apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": name, "namespace": "default"},
+            "data": {"fixed": "1"},
+        });
         server.apply(&object, "creator").unwrap();
     }
     let cluster = Cluster::serve(server).await;

@@ -4,7 +4,8 @@ use crate::program::{json, row, run};
 
 #[tokio::test]
 async fn demo_reports_each_resource_and_advises() {
-    let report = json(&run(&["cost", "--demo", "-o", "json", "--fields", "spec.nodeName,status.phase"]).await);
+    let report =
+        json(&run(&["cost", "--demo", "-o", "json", "--fields", "spec.nodeName,status.phase"]).await);
     let pods = row(&report, "pods");
     assert_eq!(pods["objects"], 200);
     let size = |form: &str| pods["caches"][form].as_u64().unwrap();

@@ -61,5 +61,8 @@ async fn page_in_missing_folder_is_one_line() {
     let cluster = Cluster::serve(server().build()).await;
     let output = cluster.cost(&["configmaps", "--html", "/missing/report.html"]).await;
     let text = String::from_utf8(output.stderr).unwrap();
-    assert!(!output.status.success() && text.lines().count() == 1 && text.contains("/missing/report.html"), "{text}");
+    assert!(
+        !output.status.success() && text.lines().count() == 1 && text.contains("/missing/report.html"),
+        "{text}"
+    );
 }

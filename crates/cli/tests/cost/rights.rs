@@ -39,7 +39,9 @@ async fn forbidden_resource_is_one_row_with_its_reason() {
 #[tokio::test]
 async fn rights_of_workload_include_groups_and_aggregated_roles() {
     let server = server().build();
-    server.apply(&json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "ops"}}), "test").unwrap();
+    server
+        .apply(&json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "ops"}}), "test")
+        .unwrap();
     let mut part = cluster_role("part", &["nodes"], &["list", "watch"]);
     part["metadata"]["labels"] = json!({"aggregate": "yes"});
     server.create(&part).unwrap();
