@@ -78,9 +78,16 @@ pub(crate) async fn calibrate(args: &CalibrateArgs, out: &mut impl Write) -> Res
             measured.push(Measurement { contender: contender.name, workload: *workload, features, resident });
         }
     }
-    let outcome = Outcome::new(&MEASURED, &measured).await?;
+    let outcome = Outcome::new(command(objects, rounds), &MEASURED, &measured).await?;
     writeln!(out, "\n{}", outcome.text())?;
     args.out.as_deref().map_or(Ok(()), |file| outcome.write(file))
+}
+
+/// Returns the command that repeats a calibration.
+fn command(objects: usize, rounds: usize) -> String {
+    format!(
+        "cargo run --release -p kube-bench -- calibrate --objects {objects} --rounds {rounds} --out crates/cli/src/cost/coefficients.json"
+    )
 }
 
 /// Returns the median of the resident memory in several rounds.

@@ -31,7 +31,7 @@ pub(super) struct Measurement {
 #[serde(rename_all = "camelCase")]
 pub(super) struct Outcome {
     /// The command that created this file.
-    command: &'static str,
+    command: String,
     versions: Versions,
     /// The allocator of the measured programs in Rust.
     allocator: &'static str,
@@ -84,13 +84,17 @@ struct Tested {
 }
 
 impl Outcome {
-    /// Fits the coefficients of each library to the workloads of the training.
-    pub(super) async fn new(contenders: &[&'static str], measured: &[Measurement]) -> Result<Self> {
+    /// Fits the coefficients of each library to the workloads of the training. `command` repeats the calibration.
+    pub(super) async fn new(
+        command: String,
+        contenders: &[&'static str],
+        measured: &[Measurement],
+    ) -> Result<Self> {
         let library = |name: &&'static str| {
             Library::new(name, measured.iter().filter(|measured| measured.contender == *name))
         };
         Ok(Self {
-            command: COMMAND,
+            command,
             versions: Versions::read().await?,
             allocator: "malloc of glibc",
             libraries: contenders.iter().map(library).collect(),
@@ -228,7 +232,7 @@ mod tests {
     async fn linear_memory_is_predicted_exactly() -> Result<()> {
         let linear =
             |features: &Features| 2e7 + 900.0 * features.objects as f64 + 1.2 * features.bytes as f64;
-        let outcome = Outcome::new(&["one"], &measurements(linear)).await?;
+        let outcome = Outcome::new(String::new(), &["one"], &measurements(linear)).await?;
         let library = &outcome.libraries[0];
         assert!(library.held_out_error < 0.001 && library.training_error < 0.001, "{library:?}");
         assert!((library.coefficients.byte - 1.2).abs() < 0.01, "{library:?}");

@@ -2,6 +2,8 @@
 
 use serde_json::{Map, Value};
 
+/// The name of the writer of a deletion, which is not in managedFields.
+pub(super) const DELETION: &str = "(delete)";
 /// The name of a writer that is not in managedFields.
 pub(super) const UNKNOWN_MANAGER: &str = "(unknown)";
 /// The maximum number of names in the path of a changed field. Deeper changes are reported for this path.
@@ -27,7 +29,10 @@ pub(super) fn attribute(before: Option<&Value>, after: &Value) -> Attribution {
     if let Some(before) = before {
         diff(before, after, &mut Vec::new(), &mut changed);
     }
-    let manager = writer(before, after, &changed).map_or_else(|| UNKNOWN_MANAGER.to_owned(), name);
+    let is_deletion =
+        changed.iter().any(|path| matches!(&path[..], [_, field] if field == "deletionTimestamp"));
+    let unknown = if is_deletion { DELETION } else { UNKNOWN_MANAGER };
+    let manager = writer(before, after, &changed).map_or_else(|| unknown.to_owned(), name);
     Attribution { manager, fields: changed.iter().map(|path| text(path)).collect() }
 }
 
@@ -199,6 +204,12 @@ mod tests {
         {
             assert_eq!(attribute(Some(&before), &hostile).manager, UNKNOWN_MANAGER, "{hostile}");
         }
+    }
+
+    #[test]
+    fn start_of_deletion_has_no_manager() {
+        let deleted = json!({"metadata": {"deletionTimestamp": "2026-01-01T00:00:00Z"}});
+        assert_eq!(attribute(Some(&json!({"metadata": {}})), &deleted).manager, DELETION);
     }
 
     #[test]

@@ -14,7 +14,7 @@ use serde_json::Value;
 use tokio::time::{Instant, sleep, timeout_at};
 
 use super::{
-    attribution::{UNKNOWN_MANAGER, attribute},
+    attribution::{DELETION, UNKNOWN_MANAGER, attribute},
     listing::{ListSettings, Listed, Source, list},
     progress::Progress,
     usage::Names,
@@ -147,7 +147,7 @@ fn apply(event: WatchEvent<Lazy<DynamicObject>>, listed: &mut Listed, churn: &mu
             let bytes = last.map_or(0, |last| last.object.json().len() as u64);
             churn.deleted += 1;
             // A deletion is not a write of a field manager.
-            churn.count("(delete)", bytes, &[]);
+            churn.count(DELETION, bytes, &[]);
             listed.version = id.version;
         }
         WatchEvent::Bookmark { version, .. } | WatchEvent::OtherSlot { version, .. } => {

@@ -5,6 +5,7 @@ use maud::{DOCTYPE, Markup, PreEscaped, html};
 use super::{
     chart::bars,
     report::{Events, Report, ResourceCost},
+    text::replicas,
 };
 use crate::output::bytes;
 
@@ -157,8 +158,8 @@ fn restart(report: &Report) -> Markup {
     html! {
         h2 { "A restart" }
         p {
-            "If " (report.restart.replicas) " replicas restart, they send " (report.restart.requests)
-            " requests, and the API server sends " (bytes(report.restart.bytes)) " of JSON."
+            "After a restart of " (replicas(report.restart.replicas)) ", the API server receives "
+            (report.restart.requests) " requests and sends " (bytes(report.restart.bytes)) " of JSON."
         }
     }
 }

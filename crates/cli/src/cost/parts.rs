@@ -8,6 +8,9 @@ use serde_json::value::RawValue;
 /// The annotation in which `kubectl apply` stores the object again.
 pub(super) const LAST_APPLIED: &str = "kubectl.kubernetes.io/last-applied-configuration";
 
+/// The parts of the metadata that can be large.
+const LARGE_METADATA: [&str; 4] = ["managedFields", "annotations", "labels", "ownerReferences"];
+
 /// The fields of a JSON map, as their JSON.
 type Fields<'a> = BTreeMap<Name<'a>, &'a RawValue>;
 
@@ -65,16 +68,11 @@ impl<'a> Parts<'a> {
     pub(super) fn fields(&self) -> impl Iterator<Item = (String, usize)> {
         let top = self.top.iter().filter(|(name, _)| name.0 != "metadata");
         let top = top.map(|(name, value)| (format!(".{}", name.0), value.get().len()));
-        let metadata = self.metadata.iter().map(|(name, value)| {
-            let size = value.get().len();
-            match &*name.0 {
-                name @ ("managedFields" | "annotations" | "labels" | "ownerReferences") => {
-                    (format!(".metadata.{name}"), size)
-                }
-                _ => (".metadata (other)".to_owned(), size),
-            }
-        });
-        top.chain(metadata)
+        let size = |(_, value): (_, &&RawValue)| value.get().len();
+        let large = self.metadata.iter().filter(|(name, _)| LARGE_METADATA.contains(&&*name.0));
+        let large = large.map(|(name, value)| (format!(".metadata.{}", name.0), value.get().len()));
+        let other = self.metadata.iter().filter(|(name, _)| !LARGE_METADATA.contains(&&*name.0));
+        top.chain(large).chain([(".metadata (other)".to_owned(), other.map(size).sum())])
     }
 
     /// Returns the names of the annotations, and the sizes of their values in bytes.

@@ -229,3 +229,75 @@ fn allows(rule: &PolicyRule, verb: &str, resource: &ApiResource) -> bool {
         && contains(rule.resources.as_deref(), &resource.plural)
         && rule.resource_names.as_deref().unwrap_or_default().is_empty()
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn rule(groups: &[&str], resources: &[&str], verbs: &[&str], names: &[&str]) -> PolicyRule {
+        let texts = |texts: &[&str]| texts.iter().map(|text| (*text).to_owned()).collect::<Vec<_>>();
+        PolicyRule {
+            api_groups: Some(texts(groups)),
+            resources: Some(texts(resources)),
+            verbs: texts(verbs),
+            resource_names: Some(texts(names)),
+            ..PolicyRule::default()
+        }
+    }
+
+    fn deployments() -> ApiResource {
+        ApiResource {
+            group: "apps".into(),
+            version: "v1".into(),
+            api_version: "apps/v1".into(),
+            kind: "Deployment".into(),
+            plural: "deployments".into(),
+        }
+    }
+
+    #[test]
+    fn rule_needs_group_resource_and_verb() {
+        for (rule, is_allowed) in [
+            (rule(&["apps"], &["deployments"], &["list"], &[]), true),
+            (rule(&["*"], &["*"], &["*"], &[]), true),
+            (rule(&[""], &["deployments"], &["list"], &[]), false),
+            (rule(&["apps"], &["deployments/status"], &["list"], &[]), false),
+            (rule(&["apps"], &["deployments"], &["get", "watch"], &[]), false),
+            // An informer of all objects needs a rule for all objects.
+            (rule(&["apps"], &["deployments"], &["list"], &["web"]), false),
+        ] {
+            assert_eq!(allows(&rule, "list", &deployments()), is_allowed, "{rule:?}");
+        }
+    }
+
+    #[test]
+    fn workload_has_kind_and_name() {
+        for text in ["deploy/a", "Deployment/a", "sts/a", "daemonset/a"] {
+            assert_eq!(text.parse::<Workload>().map(|workload| workload.name), Ok("a".to_owned()), "{text}");
+        }
+        for text in ["a", "deploy", "deploy/", "job/a", ""] {
+            assert!(text.parse::<Workload>().is_err(), "{text}");
+        }
+    }
+
+    #[test]
+    fn subjects_are_accounts_users_and_groups() {
+        let account = Account { namespace: "ops", name: "runner" };
+        let subject = |kind: &str, name: &str, namespace: Option<&str>| Subject {
+            kind: kind.into(),
+            name: name.into(),
+            namespace: namespace.map(str::to_owned),
+            ..Subject::default()
+        };
+        for (subject, is_subject) in [
+            (subject("ServiceAccount", "runner", Some("ops")), true),
+            (subject("ServiceAccount", "runner", Some("other")), false),
+            (subject("User", "system:serviceaccount:ops:runner", None), true),
+            (subject("Group", "system:serviceaccounts:other", None), false),
+            (subject("Group", "system:authenticated", None), true),
+        ] {
+            assert_eq!(account.is_in(Some(std::slice::from_ref(&subject))), is_subject, "{subject:?}");
+        }
+        assert!(!account.is_in(None));
+    }
+}

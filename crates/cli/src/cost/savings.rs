@@ -87,7 +87,7 @@ pub(super) fn savings(listed: &Listed, before: u64, library: Library) -> Vec<Sav
         // An informer of this project removes managedFields by default.
         Library::KubeInformer => vec![(Change::MetadataOnly, forms.metadata)],
         _ => vec![
-            // The metadata needs no memory for the other fields of a type.
+            // An upper bound: the coefficients include the fields of a Pod that metadata does not have.
             (Change::MetadataOnly, predicted(&usage.metadata)),
             (Change::DropManagedFields, predicted(&usage.features)),
             (Change::DropLastApplied, predicted(&usage.without_last_applied)),

@@ -50,14 +50,19 @@ pub(super) fn text(report: &Report, width: Width, terminal: Terminal) -> String 
     text += &heading("A restart");
     let restart = &report.restart;
     text += &format!(
-        "If {} replicas restart, they send {} requests, and the API server sends {} of JSON.\n",
-        restart.replicas,
+        "After a restart of {}, the API server receives {} requests and sends {} of JSON.\n",
+        replicas(restart.replicas),
         restart.requests,
         bytes(restart.bytes)
     );
     text += &heading("Advice, the largest saving first");
     text += &advice(report, terminal);
     text
+}
+
+/// Returns a number of replicas in words.
+pub(super) fn replicas(count: u64) -> String {
+    if count == 1 { "one replica".to_owned() } else { format!("{count} replicas") }
 }
 
 fn costs(report: &Report, width: Width) -> Table {
