@@ -75,6 +75,7 @@ pub(super) struct Versions {
 struct Calibrated {
     name: String,
     coefficients: Coefficients,
+    training_error: f64,
     held_out_error: f64,
 }
 
@@ -112,9 +113,9 @@ impl Model {
         self.library(library).map_or(0, |calibrated| calibrated.coefficients.base as u64)
     }
 
-    /// Returns the largest relative error of the workloads that were held out, for example 0.07.
+    /// Returns the largest relative error of all measured workloads, for example 0.07.
     pub(super) fn error(&self, library: Library) -> f64 {
-        self.library(library).map_or(0.0, |calibrated| calibrated.held_out_error)
+        self.library(library).map_or(0.0, |calibrated| calibrated.held_out_error.max(calibrated.training_error))
     }
 }
 

@@ -157,7 +157,7 @@ pub(super) struct Estimate {
     pub(super) library: &'static str,
     /// The memory of a process without objects, in bytes. The memory of a cache does not include it.
     pub(super) process_bytes: u64,
-    /// The largest relative error of held-out workloads.
+    /// The largest relative error of all measured workloads.
     pub(super) error: f64,
 }
 
