@@ -1,6 +1,7 @@
 // The program client-go uses a shared informer on Pods with one handler that counts. It prints a message when its cache is
 // synced. It then reads resourceVersions from standard input, and prints a message when its handler has received each of
 // them. The messages are those of crates/bench/src/client.rs. With the argument "store", it measures only the indexer.
+// With the argument "encode", it converts Pods from JSON to protobuf.
 package main
 
 import (
@@ -32,6 +33,10 @@ type command struct {
 func main() {
 	if len(os.Args) > 1 && os.Args[1] == "store" {
 		end(runStore(os.Args[2:]))
+		return
+	}
+	if len(os.Args) > 1 && os.Args[1] == "encode" {
+		end(runEncode())
 		return
 	}
 	server := flag.String("server", "", "URL of the server")

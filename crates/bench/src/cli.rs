@@ -11,6 +11,7 @@ use tokio::io::{AsyncWriteExt as _, BufReader, stdin, stdout};
 use tokio::net::TcpListener;
 use tokio::runtime::{Builder, Runtime};
 
+use crate::calibrate::{CalibrateArgs, calibrate};
 use crate::client;
 use crate::clusters::{ClustersArgs, clusters};
 use crate::compare::{Paths, Settings, compare};
@@ -30,7 +31,7 @@ use crate::server::{self, ServerArgs, Subject};
 use crate::stores::{Load, check as check_stores, compare_stores, run_store};
 
 /// The pause after each stage.
-const SETTLE: Duration = Duration::from_secs(1);
+pub(crate) const SETTLE: Duration = Duration::from_secs(1);
 
 /// Measures this project, kube-runtime, client-go and controller-runtime.
 #[derive(Debug, Parser)]
@@ -39,6 +40,9 @@ pub enum Command {
     /// Measure all informers and stores, and print tables. Without a recording, first record Pods of a
     /// real kube-apiserver.
     Compare(CompareArgs),
+    /// Measure the memory of informers with many workloads, and fit the coefficients of
+    /// `kubectl informer cost`.
+    Calibrate(CalibrateArgs),
     /// Measure the cost per object for growing numbers of objects. Without a recording, first record
     /// Pods of a real kube-apiserver.
     Scale(ScaleArgs),
@@ -167,6 +171,7 @@ pub struct StoresArgs {
 pub fn run(command: Command, out: &mut impl Write) -> Result<()> {
     match command {
         Command::Compare(args) => runtime()?.block_on(run_compare(args, out)),
+        Command::Calibrate(args) => runtime()?.block_on(calibrate(&args, out)),
         Command::Scale(args) => runtime()?.block_on(run_scale(&args, out)),
         Command::EventPath(args) => runtime()?.block_on(run_event_path(&args, out)),
         Command::Stores(args) => {
@@ -227,7 +232,7 @@ pub(crate) fn positive(text: &str) -> Result<usize, String> {
 }
 
 /// Checks before a measurement that the JSON file can be written. Does not change an existing file.
-fn check_json(file: Option<&Path>) -> Result<()> {
+pub(crate) fn check_json(file: Option<&Path>) -> Result<()> {
     let Some(file) = file else { return Ok(()) };
     let is_new = !file.exists();
     OpenOptions::new()
@@ -352,7 +357,7 @@ async fn stores(load: Load, rounds: usize, only: Option<&str>, out: &mut impl Wr
 }
 
 /// Returns the folder for builds and logs.
-fn work_folder(program: &Path) -> Result<PathBuf> {
+pub(crate) fn work_folder(program: &Path) -> Result<PathBuf> {
     Ok(target(program)?.join("kube-bench"))
 }
 

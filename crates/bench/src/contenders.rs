@@ -45,6 +45,7 @@ pub(crate) const TYPED_PER_CORE: &str = "kube-informer, typed, a thread per core
 pub(crate) const LAZY: &str = "kube-informer, lazy";
 pub(crate) const COMPRESSED: &str = "kube-informer, compressed";
 pub(crate) const CLIENT_GO_PROTOBUF: &str = "client-go, protobuf";
+pub(crate) const CLIENT_GO_JSON: &str = "client-go, JSON";
 pub(crate) const KUBE_RUNTIME_ONE_THREAD: &str = "kube-runtime, list, one thread";
 
 const fn ours(name: &'static str, program: &'static str) -> Contender {
@@ -82,7 +83,7 @@ const ALL: [Contender; 14] = [
         family: Family::ClientGo,
         program: Program::GoWithoutManagedFields,
     },
-    client_go("client-go, JSON", "application/json"),
+    client_go(CLIENT_GO_JSON, "application/json"),
 ];
 
 /// Further programs, which only the measurement with a real kube-apiserver runs. The replay server does not
@@ -224,6 +225,13 @@ impl Contenders {
 
     fn client_go(&self) -> Result<Command> {
         Ok(Command::new(self.go.as_ref().context("the Go program was not built")?))
+    }
+
+    /// Returns the command that converts Pods from JSON to protobuf.
+    pub(crate) fn encoder(&self) -> Result<Command> {
+        let mut command = self.client_go()?;
+        command.arg("encode");
+        Ok(command)
     }
 
     /// Returns the command that starts a replay server.

@@ -6,6 +6,7 @@
 //! process with a typical program for its library. [`scale`] runs the first two stages with up to a
 //! million objects. [`compare_stores`] measures only the stores. [`compare_operators`] measures
 //! operators on three libraries, and [`compare_overhead`] measures operators without user code.
+//! The command `calibrate` fits the model of `kubectl informer cost` to measured memory.
 //! `docs/performance.md` and `docs/performance-operators.md` describe the methods.
 //!
 //! # Invariants
@@ -17,6 +18,7 @@
 //! - All connections use the loopback interface. No process remains when [`compare`], [`scale`] or
 //!   [`compare_operators`] returns or is dropped.
 
+mod calibrate;
 mod cli;
 mod client;
 mod clusters;
@@ -43,6 +45,7 @@ mod stage;
 mod stores;
 mod wire;
 
+pub use calibrate::CalibrateArgs;
 pub use cli::{Command, CompareArgs, StoresArgs, run};
 pub use client::{Latency, Order, Report, config_of_kubeconfig, config_of_url, names, run as run_client};
 pub use clusters::ClustersArgs;

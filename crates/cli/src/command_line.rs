@@ -12,6 +12,7 @@ use crate::{
     check::{CheckFlags, check},
     completion::{CompletionFlags, print_completion, print_manual},
     connection::Session,
+    cost::{CostFlags, cost},
     error::CliError,
     exit::ExitStatus,
     flags::ConnectionFlags,
@@ -19,8 +20,8 @@ use crate::{
     record::{RecordFlags, record},
     serve::{ServeFlags, serve},
     terminal::Terminal,
-    why::{WhyFlags, why},
     watch::{WatchFlags, watch},
+    why::{WhyFlags, why},
 };
 
 /// Measure the cost of an informer, print changes in a cluster, and explain the reconciles of an operator.
@@ -35,20 +36,22 @@ struct Cli {
 
 #[derive(Debug, Subcommand)]
 enum Command {
-    /// Check whether a user can run informers on this server.
+    /// Measure the cost of a cache of each resource: memory, events and restarts.
+    Cost(Box<CostFlags>),
+    /// Print changes: one line for each event, with the changed fields and their field managers.
+    Watch(WatchFlags),
+    /// Check whether an account can run informers on this server.
     Check(CheckFlags),
     /// Explain the queues and keys of a running kube-operator program.
     Why(WhyFlags),
-    /// Print the completion script of a shell.
-    Completion(CompletionFlags),
-    /// Print the manual page in roff: `kubectl informer man | man -l -`.
-    Man,
     /// Write lists and watches to a file, without the contents of Secrets.
     Record(RecordFlags),
     /// Start a server with the objects and the events of a recording.
     Serve(ServeFlags),
-    /// Print what changes: one line for each event, with the changed fields and their field managers.
-    Watch(WatchFlags),
+    /// Print the completion script of a shell.
+    Completion(CompletionFlags),
+    /// Print the manual page in roff: `kubectl informer man | man -l -`.
+    Man,
 }
 
 /// Describes a failure of the program as one line, and contains the exit code.
@@ -103,6 +106,9 @@ fn execute(cli: Cli) -> Result<ExitStatus, CliError> {
             connected(&cli.connection, async |session| check(session, &flags, terminal).await)
         }
         Command::Why(flags) => interruptible(why(&cli.connection, &flags, terminal)),
+        Command::Cost(flags) => {
+            connected(&cli.connection, async |session| cost(session, &flags, terminal).await)
+        }
         Command::Completion(flags) => print_completion(&flags, Cli::command()).map(|()| ExitStatus::Success),
         Command::Record(flags) => {
             connected_until_end(&cli.connection, async |session| record(session, &flags).await)

@@ -19,6 +19,7 @@ mod check;
 mod command_line;
 mod completion;
 mod connection;
+mod cost;
 mod demo;
 mod error;
 mod exit;
@@ -30,7 +31,7 @@ mod record;
 mod resources;
 mod serve;
 mod terminal;
-mod why;
 mod watch;
+mod why;
 
 pub use command_line::{Failure, run};

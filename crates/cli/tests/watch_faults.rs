@@ -31,7 +31,10 @@ async fn ten_expiries_miss_no_deletion() {
         assert_eq!((&event["type"], &event["origin"]), (&json!("DELETED"), &json!("relist")));
         assert!(deleted.insert(event["name"].as_str().unwrap().to_owned()));
         let note = program.note("relisted in").await;
-        assert!(note.starts_with("watch of configmaps expired") && note.ends_with("1 deletion found"), "{note}");
+        assert!(
+            note.starts_with("watch of configmaps expired") && note.ends_with("1 deletion found"),
+            "{note}"
+        );
     }
     assert_eq!(deleted.len(), 10);
 }
@@ -84,7 +87,9 @@ async fn forbidden_resource_is_one_line_and_others_go_on() {
     // The permission is granted later.
     role("secrets").into_iter().for_each(|object| cluster.create(object));
     program.note("watch of secrets continues").await;
-    cluster.create(json!({"apiVersion": "v1", "kind": "Secret", "metadata": {"name": "s", "namespace": "default"}}));
+    cluster.create(
+        json!({"apiVersion": "v1", "kind": "Secret", "metadata": {"name": "s", "namespace": "default"}}),
+    );
     assert_eq!(program.event().await["resource"], "secrets");
 }
 

@@ -112,7 +112,9 @@ fn inside<'a>(value: &'a Value, step: &Step) -> Option<&'a Value> {
     match step {
         Step::Field(name) => value.get(name),
         Step::Index(index) => value.get(index),
-        Step::Item { key, value: wanted } => value.as_array()?.iter().find(|item| item.get(key) == Some(wanted)),
+        Step::Item { key, value: wanted } => {
+            value.as_array()?.iter().find(|item| item.get(key) == Some(wanted))
+        }
     }
 }
 
@@ -127,9 +129,9 @@ fn is_step(name: &str, step: &Step, inner: Option<&Value>) -> bool {
             let own = |name: &str| inner.and_then(|item| item.get(name)).or((name == *key).then_some(value));
             !keys.is_empty() && keys.iter().all(|(name, wanted)| own(name).is_none_or(|own| own == wanted))
         }
-        ("v", Step::Index(_) | Step::Item { .. }) => {
-            inner.is_some_and(|inner| serde_json::from_str::<Value>(text).is_ok_and(|item| text_of(&item) == text_of(inner)))
-        }
+        ("v", Step::Index(_) | Step::Item { .. }) => inner.is_some_and(|inner| {
+            serde_json::from_str::<Value>(text).is_ok_and(|item| text_of(&item) == text_of(inner))
+        }),
         _ => false,
     }
 }
@@ -175,8 +177,10 @@ mod tests {
 
     #[test]
     fn item_of_list_is_found_by_its_keys() {
-        let ready = json!({"f:status": {"f:conditions": {"k:{\"type\":\"Ready\"}": {".": {}, "f:status": {}}}}});
-        let other = json!({"f:status": {"f:conditions": {"k:{\"type\":\"Other\"}": {".": {}, "f:status": {}}}}});
+        let ready =
+            json!({"f:status": {"f:conditions": {"k:{\"type\":\"Ready\"}": {".": {}, "f:status": {}}}}});
+        let other =
+            json!({"f:status": {"f:conditions": {"k:{\"type\":\"Other\"}": {".": {}, "f:status": {}}}}});
         let before = object(vec![]);
         let after = object(vec![entry("kubelet", 1, ready), entry("other", 1, other)]);
         let item = Step::Item { key: "type", value: json!("Ready") };
@@ -225,7 +229,9 @@ mod tests {
         }
         let fields = json!({"": {}, ":": {}, "k:{": {}, "k:[]": {}, "v:": {}, "i:-1": {}, "f:spec": 3});
         let object = object(vec![entry("a", 1, fields)]);
-        for step in [Step::Index(0), Step::Item { key: "name", value: json!("x") }, Step::Field("spec".into())] {
+        for step in
+            [Step::Index(0), Step::Item { key: "name", value: json!("x") }, Step::Field("spec".into())]
+        {
             // The only writer is named, because nobody owns the field.
             assert_eq!(managers(&json!({}), &object, &FieldPath::default().join(step), false), ["a"]);
         }

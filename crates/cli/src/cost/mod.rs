@@ -1,0 +1,214 @@
+//! `cost`: what does an informer cost in this cluster?
+//!
+//! The command lists each resource page by page. It builds each representation of an object in memory, counts its
+//! bytes, and drops it. Estimates for other libraries come from a model that `kube-bench calibrate` fits.
+
+mod advice;
+mod attribution;
+mod chart;
+mod churn;
+mod counted;
+mod features;
+mod forms;
+mod html;
+mod kinds;
+mod listing;
+mod model;
+mod parts;
+mod progress;
+mod report;
+mod rights;
+mod savings;
+mod selectors;
+mod snippets;
+mod text;
+mod usage;
+
+use std::{path::PathBuf, time::Duration};
+
+use clap::Args;
+use futures_util::future::join_all;
+use kube_informer::LabelSelector;
+use tokio::time::Instant;
+
+use crate::{
+    connection::Session,
+    error::CliError,
+    exit::ExitStatus,
+    flags::{OutputFlags, SelectionFlags, duration},
+    output::{Format, print_document, print_text},
+    resources::Catalog,
+    terminal::Terminal,
+};
+use churn::{Churn, observe, reason};
+use forms::FieldPath;
+use listing::{ListSettings, Listed, Target, list};
+use model::Library;
+use progress::Progress;
+use report::{Failure, Report, Results};
+use rights::{Reach, Rights, Workload};
+use text::Width;
+
+/// The number of replicas if neither the command line nor the workload contains it.
+const DEFAULT_REPLICAS: u64 = 1;
+
+/// The options of `cost`.
+#[derive(Debug, Args)]
+pub(crate) struct CostFlags {
+    /// The resources, for example pods or deployments.apps. The default is all resources that can be listed and
+    /// watched.
+    #[arg(value_name = "RESOURCE")]
+    resources: Vec<String>,
+    /// Watch for this time, and count the events of each field manager, for example 60s.
+    #[arg(long, value_name = "DURATION", value_parser = duration)]
+    duration: Option<Duration>,
+    /// Also measure a cache of only these fields, for example spec.nodeName,status.phase.
+    #[arg(long, value_name = "FIELD", value_delimiter = ',')]
+    fields: Vec<FieldPath>,
+    /// Count the resources that the service account of a workload may list and watch: deploy/NAME,
+    /// statefulset/NAME or daemonset/NAME, in the namespace of --namespace.
+    #[arg(long, value_name = "KIND/NAME", conflicts_with = "resources")]
+    of_workload: Option<Workload>,
+    /// The library of the program, to which the advice refers.
+    #[arg(long, value_enum, default_value_t = Library::ClientGo)]
+    library: Library,
+    /// Show what remains of each cache with this label selector. The flag can be repeated.
+    #[arg(long, value_name = "SELECTOR", value_parser = label_selector)]
+    try_selector: Vec<(String, LabelSelector)>,
+    /// The number of replicas that restart. The default is 1, or the replicas of the workload.
+    #[arg(long, value_name = "NUMBER", value_parser = clap::value_parser!(u64).range(1..=100_000))]
+    replicas: Option<u64>,
+    /// Also write the report as one HTML file.
+    #[arg(long, value_name = "FILE")]
+    html: Option<PathBuf>,
+    #[command(flatten)]
+    selection: SelectionFlags,
+    #[command(flatten)]
+    output: OutputFlags,
+}
+
+fn label_selector(text: &str) -> Result<(String, LabelSelector), String> {
+    let selector = text.parse::<LabelSelector>().map_err(|error| error.to_string())?;
+    Ok((text.to_owned(), selector))
+}
+
+/// Measures the chosen resources, and prints the report.
+///
+/// A resource that cannot be read is a row of the report, with its reason.
+///
+/// # Errors
+///
+/// Fails if the resources of the server, the workload or its rights cannot be read, or if the report cannot be written.
+pub(crate) async fn cost(
+    session: &Session,
+    flags: &CostFlags,
+    terminal: Terminal,
+) -> Result<ExitStatus, CliError> {
+    let catalog = Catalog::read(&session.client).await?;
+    let chosen = Chosen::new(session, flags, &catalog).await?;
+    let settings = flags.settings();
+    let (listed, mut failures) = measure(session, chosen.targets, &settings, flags.duration).await;
+    let groups = catalog.failures.iter().filter(|_| flags.resources.is_empty());
+    failures.extend(groups.map(|(group, error)| Failure { resource: group.clone(), reason: error.clone() }));
+    let is_failed = listed.is_empty() && !failures.is_empty();
+    let report = Report::new(Results {
+        cluster: session.target.clone(),
+        account: chosen.account,
+        library: flags.library,
+        replicas: flags.replicas.or(chosen.replicas).unwrap_or(DEFAULT_REPLICAS).max(1),
+        listed,
+        failures,
+    });
+    if let Some(file) = &flags.html {
+        let written = tokio::fs::write(file, html::page(&report)).await;
+        written.map_err(|source| CliError::File { operation: "write", file: file.clone(), source })?;
+    }
+    if !print_document(&flags.output.output, &report)? {
+        let width = if flags.output.output == Format::Wide { Width::Wide } else { Width::Usual };
+        print_text(&text::text(&report, width, terminal))?;
+    }
+    Ok(if is_failed { ExitStatus::Failure } else { ExitStatus::Success })
+}
+
+impl CostFlags {
+    fn settings(&self) -> ListSettings {
+        ListSettings {
+            label_selector: self.selection.selector.clone(),
+            field_selector: self.selection.field_selector.clone(),
+            fields: self.fields.clone(),
+            selectors: self.try_selector.clone(),
+            holds_objects: self.duration.is_some(),
+        }
+    }
+}
+
+/// The caches that the command line selects.
+struct Chosen {
+    targets: Vec<Target>,
+    account: Option<String>,
+    replicas: Option<u64>,
+}
+
+impl Chosen {
+    async fn new(session: &Session, flags: &CostFlags, catalog: &Catalog) -> Result<Self, CliError> {
+        if let Some(workload) = &flags.of_workload {
+            let namespace = flags.selection.namespace.as_deref().unwrap_or(&session.namespace);
+            let rights = Rights::read(&session.client, workload, namespace).await?;
+            return Ok(Self::of_rights(&rights, catalog));
+        }
+        let resources = if flags.resources.is_empty() {
+            catalog.watchable()
+        } else {
+            catalog.select(&flags.resources)?
+        };
+        let is_namespaced =
+            |resource: &crate::resources::ServerResource| resource.scope == kube_informer::Scope::Namespaced;
+        let target = |resource: &crate::resources::ServerResource| Target {
+            namespace: flags.selection.namespace.clone().filter(|_| is_namespaced(resource)),
+            resource: resource.clone(),
+        };
+        Ok(Self { targets: resources.into_iter().map(target).collect(), account: None, replicas: None })
+    }
+
+    fn of_rights(rights: &Rights, catalog: &Catalog) -> Self {
+        let mut targets = Vec::new();
+        for resource in catalog.watchable() {
+            let target = |namespace| Target { resource: resource.clone(), namespace };
+            match rights.reach(resource) {
+                Reach::Everywhere => targets.push(target(None)),
+                Reach::Namespaces(namespaces) => {
+                    targets.extend(namespaces.into_iter().map(|namespace| target(Some(namespace))));
+                }
+            }
+        }
+        Self { targets, account: Some(rights.account.clone()), replicas: rights.replicas }
+    }
+}
+
+/// Lists all targets, one after the other. Then watches all of them for `duration`.
+async fn measure(
+    session: &Session,
+    targets: Vec<Target>,
+    settings: &ListSettings,
+    duration: Option<Duration>,
+) -> (Vec<(Listed, Option<Churn>)>, Vec<Failure>) {
+    let (progress, mut all, mut failures) = (Progress::new(), Vec::new(), Vec::new());
+    for target in targets {
+        progress.start(&target.name());
+        let source = target.source(&session.client, settings);
+        match list(&target, &source, settings, &progress).await {
+            Ok(listed) => all.push((listed, source)),
+            Err(error) => failures.push(Failure { resource: target.name(), reason: reason(&error) }),
+        }
+    }
+    let Some(duration) = duration else {
+        return (all.into_iter().map(|(listed, _)| (listed, None)).collect(), failures);
+    };
+    progress.start("watching");
+    let until = Instant::now() + duration;
+    let observed = all.into_iter().map(|(mut listed, source)| async move {
+        let churn = observe(&mut listed, &source, settings, until).await;
+        (listed, Some(churn))
+    });
+    (join_all(observed).await, failures)
+}

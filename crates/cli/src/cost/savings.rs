@@ -1,0 +1,120 @@
+//! What a change of an informer would save.
+
+use serde::Serialize;
+
+use super::{
+    features::Features,
+    listing::Listed,
+    model::{Library, Model},
+    usage::Sum,
+};
+
+/// A change of an informer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub(super) enum Change {
+    /// Cache only metadata.
+    MetadataOnly,
+    /// Remove managedFields before objects are cached.
+    DropManagedFields,
+    /// Also remove the annotation of `kubectl apply`.
+    DropLastApplied,
+    /// Select objects by a field selector.
+    FieldSelector,
+    /// Use a typed informer of this project.
+    Typed,
+    /// Use an informer of this project with only the fields of `--fields`.
+    Projection,
+    /// Use a lazy informer of this project.
+    Lazy,
+    /// Use a compressed informer of this project.
+    Compressed,
+}
+
+impl Change {
+    /// Returns the change in words.
+    pub(super) fn name(self) -> &'static str {
+        match self {
+            Self::MetadataOnly => "metadata only",
+            Self::DropManagedFields => "without managedFields",
+            Self::DropLastApplied => "without managedFields and last-applied-configuration",
+            Self::FieldSelector => "field selector",
+            Self::Typed => "kube-informer, typed",
+            Self::Projection => "kube-informer, only the fields of --fields",
+            Self::Lazy => "kube-informer, lazy",
+            Self::Compressed => "kube-informer, compressed",
+        }
+    }
+
+    /// Returns whether the program keeps its library.
+    pub(super) fn keeps_library(self, library: Library) -> bool {
+        let is_change_to_ours =
+            matches!(self, Self::Typed | Self::Projection | Self::Lazy | Self::Compressed);
+        library == Library::KubeInformer || !is_change_to_ours
+    }
+}
+
+/// The memory of a cache after a change.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub(super) struct Saving {
+    pub(super) change: Change,
+    /// The selector of the change, if it has one.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) selector: Option<String>,
+    pub(super) before: u64,
+    pub(super) after: u64,
+}
+
+impl Saving {
+    /// Returns the saved bytes.
+    pub(super) fn saved(&self) -> u64 {
+        self.before.saturating_sub(self.after)
+    }
+
+    /// Returns the saved part in percent.
+    pub(super) fn percent(&self) -> f64 {
+        100.0 * self.saved() as f64 / self.before.max(1) as f64
+    }
+}
+
+/// Returns the changes that save memory, the largest saving first. `before` is the memory with `library` in bytes.
+pub(super) fn savings(listed: &Listed, before: u64, library: Library) -> Vec<Saving> {
+    let usage = &listed.usage;
+    let forms = usage.forms;
+    let predicted = |features: &Features| Model::get().bytes(library, &features.without_managed_fields());
+    let of_library = match library {
+        // An informer of this project removes managedFields by default.
+        Library::KubeInformer => vec![(Change::MetadataOnly, forms.metadata)],
+        _ => vec![
+            // An upper bound: the coefficients include the fields of a Pod that metadata does not have.
+            (Change::MetadataOnly, predicted(&usage.metadata)),
+            (Change::DropManagedFields, predicted(&usage.features)),
+            (Change::DropLastApplied, predicted(&usage.without_last_applied)),
+            (Change::Typed, forms.typed),
+        ],
+    };
+    let ours = [(Change::Lazy, forms.lazy), (Change::Compressed, forms.compressed)];
+    let projection = forms.projection.map(|bytes| (Change::Projection, bytes));
+    let changes = of_library.into_iter().chain(ours).chain(projection);
+    let saving = |(change, after)| Saving { change, selector: None, before, after };
+    let mut savings: Vec<Saving> = changes.map(saving).chain(field_selectors(listed, before)).collect();
+    savings.retain(|saving| saving.saved() > 0);
+    if usage.without_last_applied == usage.features {
+        savings.retain(|saving| saving.change != Change::DropLastApplied);
+    }
+    savings.sort_by_key(|saving| std::cmp::Reverse(saving.saved()));
+    savings
+}
+
+fn field_selectors(listed: &Listed, before: u64) -> impl Iterator<Item = Saving> {
+    let total = listed.usage.json_bytes().max(1) as f64;
+    let after = move |sum: Sum| (before as f64 * sum.bytes as f64 / total) as u64;
+    let selected = listed.usage.selectors.results(&listed.selectors);
+    selected.into_iter().filter(|selected| !selected.is_label).map(move |selected| Saving {
+        change: Change::FieldSelector,
+        selector: Some(selected.text),
+        before,
+        after: after(selected.sum),
+    })
+}

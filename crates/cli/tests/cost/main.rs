@@ -1,0 +1,7 @@
+//! `kubectl informer cost` as a user runs it, with kube-testserver.
+
+mod churn;
+mod demo;
+mod page;
+mod program;
+mod rights;
