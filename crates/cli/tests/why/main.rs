@@ -32,6 +32,7 @@ struct Operator {
 impl Operator {
     async fn start(election: Option<ElectionOptions>) -> Result<Self> {
         let server = Server::new();
+        server.create(&json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "shop"}}))?;
         for name in ["broken", "slow", "good"] {
             let metadata = json!({"name": name, "namespace": "shop"});
             server.create(&json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata}))?;
