@@ -65,7 +65,8 @@ async fn serve(mut stream: TcpStream, pods: &Pods, [deployment, list]: &[String;
         let socket = accept_hdr_async(stream, choose_protocol).await?;
         return bridge(socket, address.and_then(|(_, address)| *address)).await;
     }
-    while let 1.. = stream.read(&mut buffer).await? {
+    // One request for each connection, because the next one can be a port-forward.
+    if let 1.. = stream.read(&mut buffer).await? {
         let head = String::from_utf8_lossy(&buffer);
         let path = head.split(' ').nth(1).unwrap_or_default();
         let (status, body) = match path.split('?').next().unwrap_or_default() {
@@ -74,7 +75,7 @@ async fn serve(mut stream: TcpStream, pods: &Pods, [deployment, list]: &[String;
             _ => ("404 Not Found", r#"{"kind": "Status", "message": "not found", "code": 404}"#),
         };
         let response = format!(
-            "HTTP/1.1 {status}\r\ncontent-type: application/json\r\ncontent-length: {}\r\n\r\n{body}",
+            "HTTP/1.1 {status}\r\ncontent-type: application/json\r\ncontent-length: {}\r\nconnection: close\r\n\r\n{body}",
             body.len()
         );
         stream.write_all(response.as_bytes()).await?;
@@ -101,6 +102,7 @@ async fn bridge(socket: WebSocketStream<TcpStream>, address: Option<SocketAddr>)
     }
     let Some(address) = address else {
         sender.send(Message::Binary(b"\x01connection refused in the Pod".as_slice().into())).await?;
+        while receiver.next().await.is_some() {}
         return Ok(());
     };
     let (mut read, mut write) = TcpStream::connect(address).await?.into_split();
