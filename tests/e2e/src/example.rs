@@ -23,9 +23,26 @@ pub async fn example(name: &str) -> Result<PathBuf> {
 /// test. Returns the folder of the programs. With the complete workspace and an example, cargo selects
 /// the same features as `cargo test --workspace`, so usually no build is necessary.
 pub(crate) async fn build(example: &str) -> Result<PathBuf> {
+    build_targets(&["--bin", "kube-testserver", "--example", example]).await
+}
+
+/// Builds the program `kubectl-informer` and returns its path.
+///
+/// # Errors
+///
+/// Fails if the build fails.
+///
+/// # Cancel safety
+///
+/// If the future is dropped, cargo is killed. The next call starts the build a second time.
+pub async fn kubectl_informer() -> Result<PathBuf> {
+    Ok(build_targets(&["--bin", "kubectl-informer"]).await?.join("kubectl-informer"))
+}
+
+async fn build_targets(targets: &[&str]) -> Result<PathBuf> {
     let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
     let mut command = Command::new(cargo);
-    command.args(["build", "--quiet", "--workspace", "--bin", "kube-testserver", "--example", example]);
+    command.args(["build", "--quiet", "--workspace"]).args(targets);
     command.current_dir(env!("CARGO_MANIFEST_DIR")).stdin(Stdio::null()).kill_on_drop(true);
     // With the variables that `cargo test` sets for this package, cargo would rebuild ring and all its
     // dependents.
@@ -36,7 +53,7 @@ pub(crate) async fn build(example: &str) -> Result<PathBuf> {
         }
     }
     let built = command.output().await?;
-    ensure!(built.status.success(), "building {example}: {}", String::from_utf8_lossy(&built.stderr));
+    ensure!(built.status.success(), "building {targets:?}: {}", String::from_utf8_lossy(&built.stderr));
     // The executable of a test is in the folder `deps` next to the programs.
     let test = std::env::current_exe()?;
     let folder =
