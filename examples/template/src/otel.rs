@@ -1,7 +1,7 @@
 //! Sends the spans of the reconciles to an OpenTelemetry collector, by OTLP over HTTP.
 
 use opentelemetry::trace::TracerProvider as _;
-use opentelemetry_otlp::{Protocol, SpanExporter, WithExportConfig as _, WithHttpConfig as _};
+use opentelemetry_otlp::{Protocol, SpanExporter, WithExportConfig as _};
 use opentelemetry_sdk::{
     Resource,
     trace::{SdkTracerProvider, Tracer},

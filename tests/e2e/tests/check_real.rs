@@ -62,7 +62,11 @@ async fn check_reports_state_of_real_server() -> Result<()> {
         return Ok(());
     };
     let check = Check { program: kubectl_informer().await?, kubeconfig: server.kubeconfig().to_owned() };
-    let changes = tokio::spawn(change_config_maps(server.client().await?));
+    let client = server.client().await?;
+    for number in 0..3 {
+        write(&client, "default", &format!("check-{number}"), number).await?;
+    }
+    let changes = tokio::spawn(change_config_map(client));
     let result = check_all(&check, &mut server).await;
     changes.abort();
     let _ = changes.await;
@@ -88,20 +92,21 @@ async fn check_all(check: &Check, server: &mut RealServer) -> Result<()> {
     Ok(())
 }
 
-/// Changes ConfigMaps until the task is aborted. A server sends bookmarks only if something has changed.
-async fn change_config_maps(client: Client) -> Result<()> {
-    let params = PatchParams::apply("check").force();
+/// Changes a ConfigMap until the task is aborted. A server sends bookmarks only if something has changed.
+async fn change_config_map(client: Client) {
     for number in 0_u64.. {
-        let namespace = if number < 3 { "default" } else { "kube-public" };
-        let name = format!("check-{}", number.min(3));
-        let object = json!({
-            "apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": name}, "data": {"number": number.to_string()},
-        });
-        let maps: Api<ConfigMap> = Api::namespaced(client.clone(), namespace);
         // While the server restarts, writes fail.
-        let _ = maps.patch(&name, &params, &Patch::Apply(&object)).await;
+        let _ = write(&client, "kube-public", "other", number).await;
         tokio::time::sleep(std::time::Duration::from_millis(200)).await;
     }
+}
+
+async fn write(client: &Client, namespace: &str, name: &str, number: u64) -> Result<()> {
+    let object = json!({
+        "apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": name}, "data": {"number": number.to_string()},
+    });
+    let maps: Api<ConfigMap> = Api::namespaced(client.clone(), namespace);
+    maps.patch(name, &PatchParams::apply("check").force(), &Patch::Apply(&object)).await?;
     Ok(())
 }
 
@@ -121,7 +126,6 @@ async fn healthy_server_is_green(check: &Check) -> Result<()> {
         "bookmarks",
     ];
     expect(&report, &checks.map(|check| (check, "green")))?;
-    eprintln!("{report:#}");
     // Without names, all resources of the server are checked.
     let (code, report) = check.run(&["-A"]).await?;
     ensure!(code == 0, "the exit code is {code}: {report:#}");
