@@ -3,6 +3,7 @@
 use std::{pin::pin, time::Duration};
 
 use bytes::Bytes;
+use futures_util::FutureExt as _;
 use http::{
     HeaderValue, Request, StatusCode,
     header::{AUTHORIZATION, HOST},
@@ -159,19 +160,27 @@ impl Source {
         })?;
         let stream = forward.take_stream(port);
         let stream = stream.ok_or_else(|| Failure::NoAnswer("the port-forward has no stream".to_owned()))?;
-        let port_error = forward.take_error(port);
-        let result = self.exchange(stream, page).await;
-        let Err(Failure::NoAnswer(problem)) = result else {
-            forward.abort();
-            return result;
-        };
         // The kubelet reports on another channel that nothing listens.
-        let reported = match port_error {
-            Some(error) => tokio::time::timeout(PORT_ERROR_TIMEOUT, error).await.ok().flatten(),
-            None => None,
+        let reported = forward.take_error(port);
+        let reported = async move {
+            match reported {
+                Some(error) => error.await,
+                None => None,
+            }
+        };
+        let mut reported = pin!(reported.fuse());
+        let result = tokio::select! {
+            Some(problem) = &mut reported => Err(Failure::NoAnswer(problem)),
+            result = self.exchange(stream, page) => match result {
+                Err(Failure::NoAnswer(problem)) => {
+                    let reported = tokio::time::timeout(PORT_ERROR_TIMEOUT, reported).await.ok().flatten();
+                    Err(Failure::NoAnswer(reported.unwrap_or(problem)))
+                }
+                result => result,
+            },
         };
         forward.abort();
-        Err(Failure::NoAnswer(reported.unwrap_or(problem)))
+        result
     }
 
     /// Sends a request over a stream, and reads the response.

@@ -121,10 +121,10 @@ async fn token_of_file_is_sent() -> Result<()> {
                 while let Ok(length @ 1..) = stream.read(&mut request).await {
                     let request = String::from_utf8_lossy(&request[..length]).to_lowercase();
                     let is_known = request.contains("authorization: bearer secret\r\n");
-                    let response = if is_known {
-                        response("200 OK", if request.contains("/shards") { "null" } else { "[]" })
-                    } else {
-                        response("401 Unauthorized", "")
+                    let response = match is_known {
+                        _ if request.contains("/shards") => response("404 Not Found", ""),
+                        true => response("200 OK", "[]"),
+                        false => response("401 Unauthorized", ""),
                     };
                     let _ = stream.write_all(&response).await;
                 }

@@ -32,6 +32,7 @@ struct Operator {
 impl Operator {
     async fn start(election: Option<ElectionOptions>) -> Result<Self> {
         let server = Server::new();
+        server.create(&json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "shop"}}))?;
         for name in ["broken", "slow", "good"] {
             let metadata = json!({"name": name, "namespace": "shop"});
             server.create(&json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata}))?;
@@ -45,7 +46,7 @@ impl Operator {
         };
         let mut manager = Manager::new(Client::new(server.service(), "shop"), options)?;
         let maps = manager.factory().informer::<ConfigMap>()?;
-        manager.add_controller(Controller::new(&maps).named("config maps"), reconcile);
+        manager.add_controller(Controller::new(&maps).named("config maps").concurrency(4), reconcile);
         let address = manager.local_address().context("the pages have an address")?;
         let (stop, stopped) = oneshot::channel::<()>();
         let running = tokio::spawn(manager.run(async {

@@ -2,21 +2,19 @@
 
 use std::io::Write as _;
 
-use axum::{
-    Json, Router,
-    extract::{
-        Path, State,
-        ws::{Message, WebSocket, WebSocketUpgrade},
-    },
-    response::Response,
-    routing::get,
-};
 use bytes::{BufMut as _, BytesMut};
 use futures_util::{SinkExt as _, StreamExt as _};
 use tempfile::NamedTempFile;
 use tokio::{
     io::{AsyncReadExt as _, AsyncWriteExt as _},
     net::{TcpListener, TcpStream},
+};
+use tokio_tungstenite::{
+    WebSocketStream, accept_hdr_async,
+    tungstenite::{
+        Message,
+        handshake::server::{ErrorResponse, Request, Response},
+    },
 };
 
 use super::*;
@@ -37,14 +35,15 @@ async fn api_server(pods: Pods) -> Result<NamedTempFile> {
         "apiVersion": "v1", "kind": "PodList", "metadata": {},
         "items": items.chain([json!({"metadata": {"name": "done"}, "status": {"phase": "Succeeded"}})]).collect::<Value>(),
     });
-    let router = Router::new()
-        .route("/apis/apps/v1/namespaces/shop/deployments/web", get(async || Json(deployment)))
-        .route("/api/v1/namespaces/shop/pods", get(async || Json(list)))
-        .route("/api/v1/namespaces/shop/pods/{name}/portforward", get(forward))
-        .with_state(pods);
     let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await?;
     let address = listener.local_addr()?;
-    tokio::spawn(async { axum::serve(listener, router).await });
+    tokio::spawn(async move {
+        while let Ok((stream, _)) = listener.accept().await {
+            let (pods, documents) = (pods.clone(), [deployment.to_string(), list.to_string()]);
+            // A client may close the connection at any time.
+            tokio::spawn(async move { serve(stream, &pods, &documents).await.ok() });
+        }
+    });
     let mut file = NamedTempFile::new()?;
     let config = json!({
         "apiVersion": "v1", "kind": "Config", "current-context": "stub",
@@ -56,16 +55,43 @@ async fn api_server(pods: Pods) -> Result<NamedTempFile> {
     Ok(file)
 }
 
-async fn forward(State(pods): State<Pods>, Path(name): Path<String>, upgrade: WebSocketUpgrade) -> Response {
-    let address = pods.iter().find(|(pod, _)| *pod == name).and_then(|(_, address)| *address);
-    upgrade.protocols(["v4.channel.k8s.io"]).on_upgrade(async move |socket| {
-        // A client may close the connection at any time.
-        let _ = bridge(socket, address).await;
-    })
+/// Serves one connection: a port-forward, or requests of the documents.
+async fn serve(mut stream: TcpStream, pods: &Pods, [deployment, list]: &[String; 2]) -> Result<()> {
+    let mut buffer = [0; 4096];
+    let length = stream.peek(&mut buffer).await?;
+    let head = String::from_utf8_lossy(&buffer[..length]).into_owned();
+    if head.contains("/portforward") {
+        let address = pods.iter().find(|(pod, _)| head.contains(&format!("/pods/{pod}/")));
+        let socket = accept_hdr_async(stream, choose_protocol).await?;
+        return bridge(socket, address.and_then(|(_, address)| *address)).await;
+    }
+    // One request for each connection, because the next one can be a port-forward.
+    if let 1.. = stream.read(&mut buffer).await? {
+        let head = String::from_utf8_lossy(&buffer);
+        let path = head.split(' ').nth(1).unwrap_or_default();
+        let (status, body) = match path.split('?').next().unwrap_or_default() {
+            "/apis/apps/v1/namespaces/shop/deployments/web" => ("200 OK", &**deployment),
+            "/api/v1/namespaces/shop/pods" => ("200 OK", &**list),
+            _ => ("404 Not Found", r#"{"kind": "Status", "message": "not found", "code": 404}"#),
+        };
+        let response = format!(
+            "HTTP/1.1 {status}\r\ncontent-type: application/json\r\ncontent-length: {}\r\nconnection: close\r\n\r\n{body}",
+            body.len()
+        );
+        stream.write_all(response.as_bytes()).await?;
+    }
+    Ok(())
+}
+
+#[allow(clippy::result_large_err, reason = "the signature of tungstenite")]
+fn choose_protocol(_: &Request, mut response: Response) -> Result<Response, ErrorResponse> {
+    let protocol = http::HeaderValue::from_static("v4.channel.k8s.io");
+    response.headers_mut().insert(http::header::SEC_WEBSOCKET_PROTOCOL, protocol);
+    Ok(response)
 }
 
 /// Copies between the channels 0 and 1 of the port-forward and the program.
-async fn bridge(socket: WebSocket, address: Option<SocketAddr>) -> Result<()> {
+async fn bridge(socket: WebSocketStream<TcpStream>, address: Option<SocketAddr>) -> Result<()> {
     const PORT: u16 = 8080;
     let (mut sender, mut receiver) = socket.split();
     for channel in [0, 1] {
@@ -76,6 +102,7 @@ async fn bridge(socket: WebSocket, address: Option<SocketAddr>) -> Result<()> {
     }
     let Some(address) = address else {
         sender.send(Message::Binary(b"\x01connection refused in the Pod".as_slice().into())).await?;
+        while receiver.next().await.is_some() {}
         return Ok(());
     };
     let (mut read, mut write) = TcpStream::connect(address).await?.into_split();
