@@ -16,7 +16,7 @@ fn widget(value: &str) -> Value {
 }
 
 fn create_widgets(cluster: &Cluster) {
-    cluster.create(json!({
+    cluster.create(&json!({
         "apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition",
         "metadata": {"name": "widgets.example.com"},
         "spec": {
@@ -25,7 +25,7 @@ fn create_widgets(cluster: &Cluster) {
                 "type": "object", "x-kubernetes-preserve-unknown-fields": true}}}],
         },
     }));
-    cluster.create(widget("small"));
+    cluster.create(&widget("small"));
 }
 
 fn program(arguments: &[&str]) -> Command {
@@ -37,7 +37,8 @@ fn program(arguments: &[&str]) -> Command {
 /// Starts a server with a recording. Waits until it listens.
 async fn serve(cluster: &Cluster, arguments: &[&str]) -> Program {
     let (file, kubeconfig) = (cluster.path("recording"), cluster.path("kubeconfig"));
-    let mut command = program(&["serve", file.to_str().unwrap(), "--write-kubeconfig", kubeconfig.to_str().unwrap()]);
+    let mut command =
+        program(&["serve", file.to_str().unwrap(), "--write-kubeconfig", kubeconfig.to_str().unwrap()]);
     command.args(arguments);
     let mut server = Program::spawn(command);
     assert!(server.line().await.starts_with("serving "));
@@ -82,7 +83,9 @@ async fn recording_is_served_with_its_events_and_versions() {
     }
     let comparable = |mut events: Vec<Value>| {
         events.iter_mut().for_each(|event| event["time"] = Value::Null);
-        events.sort_by_key(|event| (event["resourceVersion"].as_str().unwrap().len(), event["resourceVersion"].to_string()));
+        events.sort_by_key(|event| {
+            (event["resourceVersion"].as_str().unwrap().len(), event["resourceVersion"].to_string())
+        });
         events
     };
     assert_eq!(comparable(actual), comparable(expected));
@@ -92,7 +95,7 @@ async fn recording_is_served_with_its_events_and_versions() {
 async fn secrets_and_chosen_fields_are_not_recorded() {
     let cluster = Cluster::start().await;
     cluster.create_map("a", "private-one");
-    cluster.create(json!({
+    cluster.create(&json!({
         "apiVersion": "v1", "kind": "Secret", "stringData": {"password": "hunter-one"},
         "metadata": {"name": "s", "namespace": "default"},
     }));

@@ -85,8 +85,8 @@ async fn state_contains_no_secret() {
             "metadata": {"name": name, "namespace": "default"},
         })
     };
-    cluster.create(secret("changed", "hunter-one"));
-    cluster.create(secret("same", "hunter-one"));
+    cluster.create(&secret("changed", "hunter-one"));
+    cluster.create(&secret("same", "hunter-one"));
     let file = cluster.path("state");
     let arguments = ["watch", "secrets", "-ojsonl", "--once", "--checkpoint", file.to_str().unwrap()];
     assert_eq!(cluster.run(&arguments).await.0, 0);
@@ -99,7 +99,8 @@ async fn state_contains_no_secret() {
     let lines: Vec<Value> = out.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
     assert_eq!(lines[0]["changes"][0]["path"], "data.password");
     assert_eq!(lines[0]["changes"][0]["hidden"], "changed");
-    let paths: Vec<_> = lines[1]["changes"].as_array().unwrap().iter().map(|change| &change["path"]).collect();
+    let paths: Vec<_> =
+        lines[1]["changes"].as_array().unwrap().iter().map(|change| &change["path"]).collect();
     assert_eq!(paths, ["metadata.labels.a"], "unchanged values have equal hashes");
     assert!(!out.contains("hunter"));
 }

@@ -36,7 +36,9 @@ fn compare<'a>(
         return;
     }
     match (before, after) {
-        (Some(Value::Object(before)), Some(Value::Object(after))) => maps(path, Some(before), Some(after), out),
+        (Some(Value::Object(before)), Some(Value::Object(after))) => {
+            maps(path, Some(before), Some(after), out);
+        }
         (None, Some(Value::Object(after))) if !after.is_empty() => maps(path, None, Some(after), out),
         (Some(Value::Object(before)), None) if !before.is_empty() => maps(path, Some(before), None, out),
         (Some(Value::Array(old)), Some(Value::Array(new))) => {
@@ -140,18 +142,14 @@ mod tests {
 
     #[test]
     fn fields_of_each_write_and_type_are_ignored() {
-        let object = |version: &str| {
-            json!({"metadata": {"resourceVersion": version, "managedFields": [{"time": version}]}, "spec": {}})
-        };
+        let object = |version: &str| json!({"metadata": {"resourceVersion": version, "managedFields": [{"time": version}]}, "spec": {}});
         assert!(paths(&object("1"), &object("2")).is_empty());
         assert!(paths(&json!({}), &json!({"apiVersion": "v1", "kind": "Pod"})).is_empty());
     }
 
     #[test]
     fn items_are_compared_by_key() {
-        let object = |ready: &str| {
-            json!({"status": {"conditions": [{"type": "A", "status": "True"}, {"type": "Ready", "status": ready}]}})
-        };
+        let object = |ready: &str| json!({"status": {"conditions": [{"type": "A", "status": "True"}, {"type": "Ready", "status": ready}]}});
         assert_eq!(paths(&object("False"), &object("True")), ["status.conditions[type=Ready].status"]);
         let old = json!({"c": [{"name": "a"}, {"name": "b"}]});
         let new = json!({"c": [{"name": "c", "x": 1}, {"name": "b"}]});

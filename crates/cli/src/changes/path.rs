@@ -80,7 +80,8 @@ impl FromStr for Pattern {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, String> {
-        let invalid = || format!("invalid path {text:?}: use for example spec.replicas or metadata.labels[\"a.b/c\"]");
+        let invalid =
+            || format!("invalid path {text:?}: use for example spec.replicas or metadata.labels[\"a.b/c\"]");
         let mut parts = Vec::new();
         let mut rest = text.trim().trim_start_matches('.');
         while !rest.is_empty() {
@@ -138,7 +139,9 @@ impl Pattern {
         let mut steps = path.steps().iter().peekable();
         for part in &self.0 {
             // The pattern can omit list items.
-            while matches!(part, Part::Field(_)) && steps.next_if(|step| !matches!(step, Step::Field(_))).is_some() {}
+            while matches!(part, Part::Field(_))
+                && steps.next_if(|step| !matches!(step, Step::Field(_))).is_some()
+            {}
             let Some(step) = steps.next() else { return true };
             let is_equal = match (part, step) {
                 (Part::Field(name), Step::Field(own)) => name == own,
@@ -176,7 +179,9 @@ impl Part {
     fn select<'a>(&self, value: &'a Value) -> Vec<&'a Value> {
         match (self, value) {
             (Self::Field(name), Value::Object(fields)) => fields.get(name).into_iter().collect(),
-            (Self::Field(name), Value::Array(items)) => items.iter().filter_map(|item| item.get(name)).collect(),
+            (Self::Field(name), Value::Array(items)) => {
+                items.iter().filter_map(|item| item.get(name)).collect()
+            }
             (Self::Index(index), Value::Array(items)) => items.get(*index).into_iter().collect(),
             (Self::Item { key, value }, Value::Array(items)) => {
                 let has_value = |item: &&Value| item.get(key).is_some_and(|own| text_of(own) == *value);
@@ -254,7 +259,9 @@ mod tests {
 
     #[test]
     fn pattern_concerns_parts_and_containers() {
-        for text in ["spec", "spec.containers.image", "spec.containers[name=app]", ".spec.containers[0].image"] {
+        for text in
+            ["spec", "spec.containers.image", "spec.containers[name=app]", ".spec.containers[0].image"]
+        {
             assert!(pattern(text).concerns(&container_image()), "{text}");
         }
         for text in ["status", "spec.containers[name=proxy].image", "spec.containers.name", "specs"] {
@@ -265,7 +272,8 @@ mod tests {
 
     #[test]
     fn pattern_selects_values() {
-        let object = json!({"spec": {"containers": [{"name": "a", "image": "1"}, {"name": "b", "image": "2"}]}});
+        let object =
+            json!({"spec": {"containers": [{"name": "a", "image": "1"}, {"name": "b", "image": "2"}]}});
         assert_eq!(pattern("spec.containers.image").values(&object), [&json!("1"), &json!("2")]);
         assert_eq!(pattern("spec.containers[name=b].image").values(&object), [&json!("2")]);
         assert_eq!(pattern("spec.containers[1].image").values(&object), [&json!("2")]);

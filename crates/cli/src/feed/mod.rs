@@ -13,14 +13,15 @@ use kube_client::{
     core::{ApiResource, DynamicObject},
 };
 use kube_informer::{
-    Compressed, Event, EventStream, FactoryError, Informer, InformerFactory, ReflectorOptions, Removal, Scope, Snapshot,
+    Compressed, Event, EventStream, FactoryError, Informer, InformerFactory, ReflectorOptions, Removal,
+    Scope, Snapshot,
 };
 use serde_json::Value;
 use tokio::{sync::mpsc, task::JoinSet, time::sleep};
 
 use crate::{error::CliError, resources::ServerResource};
-pub(crate) use notices::Notice;
 use notices::Narrator;
+pub(crate) use notices::Notice;
 
 /// An object in the cache: compressed JSON with managedFields.
 pub(crate) type CachedObject = Compressed<DynamicObject>;
@@ -118,8 +119,7 @@ impl Feed {
         let mut tasks = JoinSet::new();
         let mut informers = Vec::new();
         for (number, target) in targets.iter().enumerate() {
-            let informer =
-                target.informer(&factory).map_err(|error| CliError::Usage(error.to_string()))?;
+            let informer = target.informer(&factory).map_err(|error| CliError::Usage(error.to_string()))?;
             tasks.spawn(forward(number, informer.clone(), sender.clone()));
             informers.push(informer);
         }

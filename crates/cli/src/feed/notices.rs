@@ -86,7 +86,11 @@ impl Narrator {
                 let since = known.as_ref().map_or_else(Instant::now, |known| known.since);
                 self.failure = Some(Failure { class, since });
                 let error = status.last_error.clone().unwrap_or_default();
-                Some(if class == ErrorClass::NotFound { Notice::Gone } else { Notice::Failing { class, error } })
+                Some(if class == ErrorClass::NotFound {
+                    Notice::Gone
+                } else {
+                    Notice::Failing { class, error }
+                })
             }
             (None, Some(failure)) if status.phase == Phase::Watching => {
                 let after = failure.since.elapsed();
@@ -135,7 +139,9 @@ impl Notice {
             }
             Self::Gone => format!("{resource} no longer exist on the server; waiting for their return"),
             Self::Failing { class: ErrorClass::Forbidden, .. } => {
-                format!("cannot watch {resource}: permission denied (403); other resources go on, and this one is tried again")
+                format!(
+                    "cannot watch {resource}: permission denied (403); other resources go on, and this one is tried again"
+                )
             }
             Self::Failing { error, .. } => format!("cannot watch {resource}, trying again: {error}"),
             Self::Recovered { after } => {
@@ -167,7 +173,8 @@ mod tests {
         assert_eq!(narrator.observe(&listing), None);
         assert!(!narrator.is_relisted());
         tokio::time::advance(Duration::from_millis(200)).await;
-        let watching = status(|status| (status.relists, status.last_relist) = (1, Some(RelistCause::Expired)));
+        let watching =
+            status(|status| (status.relists, status.last_relist) = (1, Some(RelistCause::Expired)));
         assert_eq!(narrator.observe(&watching), None);
         assert!(narrator.is_relisted());
         let notice = narrator.finish_relist(3).unwrap();
@@ -194,6 +201,9 @@ mod tests {
             (status.phase, status.failing) = (Phase::Suspended, Some(ErrorClass::NotFound));
         });
         let notice = Narrator::default().observe(&gone).unwrap();
-        assert_eq!(notice.text("widgets.example.com"), "widgets.example.com no longer exist on the server; waiting for their return");
+        assert_eq!(
+            notice.text("widgets.example.com"),
+            "widgets.example.com no longer exist on the server; waiting for their return"
+        );
     }
 }

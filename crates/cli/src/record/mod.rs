@@ -80,8 +80,11 @@ pub(crate) async fn record(session: &Session, flags: &RecordFlags) -> Result<Exi
         // The file has no object.
         unopened => {
             recording.finish().await.map_err(failed)?;
-            std::fs::remove_file(&flags.output)
-                .map_err(|source| CliError::File { operation: "remove", file: flags.output.clone(), source })?;
+            std::fs::remove_file(&flags.output).map_err(|source| CliError::File {
+                operation: "remove",
+                file: flags.output.clone(),
+                source,
+            })?;
             return unopened.map(|_| ExitStatus::Interrupted);
         }
     };
@@ -123,7 +126,9 @@ async fn follow(feed: &mut Feed, labels: &[&str], duration: Option<Duration>) ->
         };
         match item {
             None => return counts,
-            Some((_, FeedItem::Event(kube_informer::Event::Added { initial: true, .. }))) => counts.listed += 1,
+            Some((_, FeedItem::Event(kube_informer::Event::Added { initial: true, .. }))) => {
+                counts.listed += 1;
+            }
             Some((_, FeedItem::Event(_))) => counts.events += 1,
             Some((_, FeedItem::Synced)) => {
                 unlisted -= 1;

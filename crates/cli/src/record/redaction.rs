@@ -78,7 +78,12 @@ mod tests {
         });
         assert_eq!(object, expected);
         let summary = redaction.summary(7);
-        for line in ["7 values of Secrets", "1 values of spec.env.value", "2 values of spec.n", "1 values of metadata"] {
+        for line in [
+            "7 values of Secrets",
+            "1 values of spec.env.value",
+            "2 values of spec.n",
+            "1 values of metadata",
+        ] {
             assert!(summary.contains(line), "{summary}");
         }
     }

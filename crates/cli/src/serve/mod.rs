@@ -88,11 +88,18 @@ async fn run(flags: &ServeFlags, timeline: Timeline) -> Result<ExitStatus, CliEr
     let address = SocketAddr::from((Ipv4Addr::LOCALHOST, flags.port));
     let listening = server.listen(address).await.map_err(|error| CliError::Command(Box::new(error)))?;
     if let Some(path) = &flags.write_kubeconfig {
-        std::fs::write(path, listening.kubeconfig())
-            .map_err(|source| CliError::File { operation: "write", file: path.clone(), source })?;
+        std::fs::write(path, listening.kubeconfig()).map_err(|source| CliError::File {
+            operation: "write",
+            file: path.clone(),
+            source,
+        })?;
     }
     let events = actions.len();
-    print_text(&format!("serving {} objects and {events} events at {}\n", objects - skipped, listening.url()))?;
+    print_text(&format!(
+        "serving {} objects and {events} events at {}\n",
+        objects - skipped,
+        listening.url()
+    ))?;
     let mut lines = BufReader::new(tokio::io::stdin()).lines();
     let mut previous: Option<Duration> = None;
     for action in actions {

@@ -152,7 +152,8 @@ impl Reader {
             let group = collection.api_version.split_once('/').map_or("", |(group, _)| group);
             group.contains('.') && !group.ends_with(".k8s.io")
         });
-        let kinds: BTreeSet<_> = collections.map(|collection| (&collection.api_version, &collection.plural)).collect();
+        let kinds: BTreeSet<_> =
+            collections.map(|collection| (&collection.api_version, &collection.plural)).collect();
         kinds.into_iter().filter_map(|(api_version, plural)| self.crd(api_version, plural)).collect()
     }
 
@@ -165,7 +166,8 @@ impl Reader {
             "singular": resource["singularName"].as_str().unwrap_or_default(),
             "shortNames": resource["shortNames"].as_array().cloned().unwrap_or_default(),
         });
-        let schema = json!({"openAPIV3Schema": {"type": "object", "x-kubernetes-preserve-unknown-fields": true}});
+        let schema =
+            json!({"openAPIV3Schema": {"type": "object", "x-kubernetes-preserve-unknown-fields": true}});
         Some(json!({
             "apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition",
             "metadata": {"name": format!("{plural}.{group}")},

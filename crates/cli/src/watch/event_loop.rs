@@ -83,16 +83,17 @@ impl<'a> Watch<'a> {
         terminal: Terminal,
         targets: Vec<Target>,
     ) -> Result<Self, CliError> {
-        let printer = Printer::new(flags.output, terminal, targets.iter().map(|target| target.label.as_str()));
+        let printer =
+            Printer::new(flags.output, terminal, targets.iter().map(|target| target.label.as_str()));
         let has_file = flags.since.is_some() || flags.checkpoint.is_some();
         let cluster = if has_file { cluster(session).await } else { String::new() };
         let since = match &flags.since {
             Some(path) => read_state(path, flags, &cluster, &targets, &printer)?,
             None => None,
         };
-        let has_names = targets.iter().any(|target| {
-            target.fields.as_deref().is_some_and(|fields| fields.contains("metadata.name="))
-        });
+        let has_names = targets
+            .iter()
+            .any(|target| target.fields.as_deref().is_some_and(|fields| fields.contains("metadata.name=")));
         let expected = if has_names { targets.len() } else { 1 };
         let goal = flags.until.clone().map(|condition| Goal::new(condition, flags.any, expected));
         let progress = targets.iter().map(|_| Progress::Listing(since.is_some().then(Listed::new)));
@@ -168,10 +169,8 @@ impl<'a> Watch<'a> {
         }
         self.printer.flush()?;
         if self.progress.iter().any(|progress| !matches!(progress, Progress::Listed)) {
-            self.printer.note(&format!(
-                "{} was not written, because not all resources were listed",
-                path.display()
-            ));
+            self.printer
+                .note(&format!("{} was not written, because not all resources were listed", path.display()));
             return Ok(());
         }
         state_file::write(path, &self.cluster, &self.targets, |target| feed.objects(target))?;
@@ -219,7 +218,9 @@ impl<'a> Watch<'a> {
                 self.flags.initial.then(|| record(EventType::Added, Origin::Initial))
             }
             Event::Added { .. } => Some(record(EventType::Added, Origin::Watch)),
-            Event::Deleted { removal: Removal::Deleted, .. } => Some(record(EventType::Deleted, Origin::Watch)),
+            Event::Deleted { removal: Removal::Deleted, .. } => {
+                Some(record(EventType::Deleted, Origin::Watch))
+            }
             Event::Deleted { .. } => Some(record(EventType::Deleted, Origin::Relist)),
             Event::Updated { old, new } => {
                 let is_sensitive = is_sensitive(&target.resource.kind);
@@ -246,7 +247,8 @@ impl<'a> Watch<'a> {
         self.printer.flush()?;
         self.printer.note(&notice.text(&label));
         let Notice::Failing { class, error } = notice else { return Ok(()) };
-        let is_final = matches!(class, ErrorClass::Forbidden | ErrorClass::Unauthorized | ErrorClass::Unsupported);
+        let is_final =
+            matches!(class, ErrorClass::Forbidden | ErrorClass::Unauthorized | ErrorClass::Unsupported);
         if is_final && matches!(self.progress[number], Progress::Listing(_)) {
             self.progress[number] = Progress::Rejected(error.clone());
             let is_all = self.progress.iter().all(|progress| matches!(progress, Progress::Rejected(_)));

@@ -129,8 +129,10 @@ impl Condition {
 fn has_status(object: &Value, name: &str, status: &str) -> bool {
     let conditions = object["status"]["conditions"].as_array().into_iter().flatten();
     let generation = object["metadata"]["generation"].as_i64().unwrap_or_default();
-    let is_current = |holder: &Value| holder["observedGeneration"].as_i64().is_none_or(|seen| seen >= generation);
-    let is_named = |value: &Value, name: &str| value.as_str().is_some_and(|own| own.eq_ignore_ascii_case(name));
+    let is_current =
+        |holder: &Value| holder["observedGeneration"].as_i64().is_none_or(|seen| seen >= generation);
+    let is_named =
+        |value: &Value, name: &str| value.as_str().is_some_and(|own| own.eq_ignore_ascii_case(name));
     let mut matching = conditions
         .filter(|condition| is_named(&condition["type"], name) && is_named(&condition["status"], status));
     is_current(&object["status"]) && matching.any(is_current)
@@ -225,7 +227,9 @@ mod tests {
         ] {
             assert!(holds(condition, &object), "{condition}");
         }
-        for condition in ["spec.replicas<10", "spec.replicas<=9", "status.phase=Pending", "status.reason", "x!=1"] {
+        for condition in
+            ["spec.replicas<10", "spec.replicas<=9", "status.phase=Pending", "status.reason", "x!=1"]
+        {
             assert!(!holds(condition, &object), "{condition}");
         }
     }

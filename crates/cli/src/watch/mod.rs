@@ -10,16 +10,11 @@ mod state_file;
 mod targets;
 
 use crate::{
-    connection::Session,
-    error::CliError,
-    exit::ExitStatus,
-    feed::Feed,
-    interrupt::interrupted,
-    resources::Catalog,
-    terminal::Terminal,
+    connection::Session, error::CliError, exit::ExitStatus, feed::Feed, interrupt::interrupted,
+    resources::Catalog, terminal::Terminal,
 };
-pub(crate) use flags::WatchFlags;
 use event_loop::{End, Watch};
+pub(crate) use flags::WatchFlags;
 pub(crate) use targets::targets;
 
 /// Prints the changes of objects until the goal is reached, the time is over, or the user presses Ctrl-C. Saves the

@@ -43,7 +43,14 @@ impl Printer {
         resources: impl Iterator<Item = &'a str>,
     ) -> Self {
         let resource_width = resources.map(|name| name.chars().count()).max().unwrap_or_default().max(8);
-        Self { format, terminal, resource_width, object_width: 20, pending: String::new(), has_heading: false }
+        Self {
+            format,
+            terminal,
+            resource_width,
+            object_width: 20,
+            pending: String::new(),
+            has_heading: false,
+        }
     }
 
     /// Adds an event to the pending lines.
@@ -98,7 +105,10 @@ impl Printer {
         let (resources, objects) = (self.resource_width, self.object_width);
         let mut text = String::new();
         if !std::mem::replace(&mut self.has_heading, true) {
-            let heading = format!("{:<8}  {:<7}  {:<resources$}  {:<objects$}  CHANGE", "TIME", "EVENT", "RESOURCE", "OBJECT");
+            let heading = format!(
+                "{:<8}  {:<7}  {:<resources$}  {:<objects$}  CHANGE",
+                "TIME", "EVENT", "RESOURCE", "OBJECT"
+            );
             text = self.terminal.paint(Tone::Heading, &heading) + "\n";
         }
         let tone = match record.event {
@@ -109,7 +119,10 @@ impl Printer {
         let time = jiff::Zoned::now().strftime("%H:%M:%S");
         let event = self.terminal.paint(tone, &format!("{:<7}", record.event.name()));
         let details = details(record, max_changes, max_chars);
-        text.push_str(&format!("{time}  {event}  {:<resources$}  {object:<objects$}  {details}", record.resource));
+        text.push_str(&format!(
+            "{time}  {event}  {:<resources$}  {object:<objects$}  {details}",
+            record.resource
+        ));
         text.truncate(text.trim_end().len());
         text
     }
@@ -189,9 +202,7 @@ mod tests {
 
     #[test]
     fn line_contains_changes_by_manager() {
-        let object = |phase: &str, managers: Value| {
-            json!({"metadata": {"managedFields": managers}, "status": {"phase": phase, "a": phase, "b": phase}})
-        };
+        let object = |phase: &str, managers: Value| json!({"metadata": {"managedFields": managers}, "status": {"phase": phase, "a": phase, "b": phase}});
         let kubelet = json!([{"manager": "kubelet", "fieldsV1": {"f:status": {}}}]);
         let record = record(false, &object("Pending", json!([])), &object("Running", kubelet));
         let line = line(&record);

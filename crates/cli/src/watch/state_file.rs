@@ -69,7 +69,11 @@ impl StateFile {
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
             Err(source) => return Err(CliError::File { operation: "read", file: path.to_owned(), source }),
         };
-        let damaged = |source: io::Error| CliError::File { operation: "use the state file", file: path.to_owned(), source };
+        let damaged = |source: io::Error| CliError::File {
+            operation: "use the state file",
+            file: path.to_owned(),
+            source,
+        };
         let header = checked_header(&bytes).map_err(damaged)?;
         if header.cluster != cluster {
             return Err(CliError::Usage(format!("{} belongs to another cluster", path.display())));
@@ -95,11 +99,16 @@ impl StateFile {
         target: usize,
         mut visit: impl FnMut(Value) -> Result<(), CliError>,
     ) -> Result<(), CliError> {
-        let damaged =
-            |source: io::Error| CliError::File { operation: "read the state file", file: self.path.clone(), source };
+        let damaged = |source: io::Error| CliError::File {
+            operation: "read the state file",
+            file: self.path.clone(),
+            source,
+        };
         for frame in frames(&self.bytes).map_err(damaged)? {
             let (tag, payload) = frame.map_err(damaged)?;
-            let Some((number, packed)) = payload.split_first_chunk().filter(|_| tag == BLOCK) else { continue };
+            let Some((number, packed)) = payload.split_first_chunk().filter(|_| tag == BLOCK) else {
+                continue;
+            };
             if u32::from_le_bytes(*number) as usize != target {
                 continue;
             }
@@ -168,8 +177,11 @@ pub(super) fn write(
     temporary.push(".tmp");
     let temporary = PathBuf::from(temporary);
     let random = || RandomState::new().build_hasher().finish();
-    let header =
-        Header { cluster: cluster.to_owned(), targets: targets.iter().map(selection).collect(), key: [random(), random()] };
+    let header = Header {
+        cluster: cluster.to_owned(),
+        targets: targets.iter().map(selection).collect(),
+        key: [random(), random()],
+    };
     let written = create(&temporary).and_then(|file| {
         write_frames(file, &header, targets, objects)?;
         fs::rename(&temporary, path)
@@ -222,7 +234,11 @@ fn write_frames(
     file.get_ref().sync_all()
 }
 
-fn write_block(writer: &mut FrameWriter<BufWriter<File>>, target: u32, block: &mut Vec<u8>) -> io::Result<()> {
+fn write_block(
+    writer: &mut FrameWriter<BufWriter<File>>,
+    target: u32,
+    block: &mut Vec<u8>,
+) -> io::Result<()> {
     if block.is_empty() {
         return Ok(());
     }

@@ -50,7 +50,9 @@ fn objects(arguments: &[String]) -> Result<Vec<(&str, Option<&str>)>, CliError> 
     Ok(match arguments {
         [] => Vec::new(),
         [resources] => vec![(resources, None)],
-        [resources, names @ ..] => names.iter().map(|name| (resources.as_str(), Some(name.as_str()))).collect(),
+        [resources, names @ ..] => {
+            names.iter().map(|name| (resources.as_str(), Some(name.as_str()))).collect()
+        }
     })
 }
 

@@ -51,7 +51,13 @@ fn read(file: &[u8]) -> Result<Vec<RecordedBody>, FrameError> {
             }
             Entry::Chunk { number, at, text } => {
                 if let Some((method, path, status)) = requests.get(&number).cloned() {
-                    bodies.push(RecordedBody { at: Duration::from_micros(at), method, path, status, body: text });
+                    bodies.push(RecordedBody {
+                        at: Duration::from_micros(at),
+                        method,
+                        path,
+                        status,
+                        body: text,
+                    });
                 }
             }
             Entry::Start { .. } | Entry::End { .. } | Entry::Broken { .. } => {}

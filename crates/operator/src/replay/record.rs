@@ -26,7 +26,11 @@ use parking_lot::Mutex;
 use tokio::time::Instant;
 use tower::BoxError;
 
-use super::{ENTRY, FORMAT_VERSION, RecordingError, entry::Entry, redactor::{Hook, Redactor}};
+use super::{
+    ENTRY, FORMAT_VERSION, RecordingError,
+    entry::Entry,
+    redactor::{Hook, Redactor},
+};
 
 /// The default limit for the size of a file, in bytes.
 const MAX_FILE_BYTES: usize = 256 << 20;
@@ -134,11 +138,7 @@ impl Recording {
         Self::start_with(path, client, Some(Box::new(redact)))
     }
 
-    fn start_with(
-        path: &Path,
-        client: Client,
-        hook: Option<Hook>,
-    ) -> Result<(Self, Client), RecordingError> {
+    fn start_with(path: &Path, client: Client, hook: Option<Hook>) -> Result<(Self, Client), RecordingError> {
         let failed = |source| RecordingError::Io { path: path.to_owned(), source };
         let partial = with_suffix(path, ".partial");
         let writer = create(&partial).map_err(failed)?;

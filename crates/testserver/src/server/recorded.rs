@@ -52,7 +52,8 @@ impl Server {
 
     fn recorded(&self, object: &Value) -> Result<(Target, Map<String, Value>), Status> {
         let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
-        let (api_version, kind, metadata) = (text(&object["apiVersion"]), text(&object["kind"]), &object["metadata"]);
+        let (api_version, kind, metadata) =
+            (text(&object["apiVersion"]), text(&object["kind"]), &object["metadata"]);
         let name = text(&metadata["name"]);
         let map = object.as_object().filter(|_| !name.is_empty());
         let map = map.ok_or_else(|| Status::bad_request("a recorded object needs a name"))?;

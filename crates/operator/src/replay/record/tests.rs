@@ -116,7 +116,8 @@ async fn too_large_response_stops_recording() {
 async fn function_removes_further_values_and_bodies_are_read() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("r");
-    let body = "{\"kind\":\"PodList\",\"items\":[{\"spec\":{\"a\":\"private\"}},{\"spec\":{\"a\":\"private\"}}]}";
+    let body =
+        "{\"kind\":\"PodList\",\"items\":[{\"spec\":{\"a\":\"private\"}},{\"spec\":{\"a\":\"private\"}}]}";
     let redact = |resource: &str, object: &mut serde_json::Value| {
         assert_eq!(resource, "pods");
         object["spec"]["a"] = "redacted".into();
