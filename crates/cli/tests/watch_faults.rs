@@ -88,7 +88,7 @@ async fn forbidden_resource_is_one_line_and_others_go_on() {
     role("secrets").into_iter().for_each(|object| cluster.create(&object));
     program.note("watch of secrets continues").await;
     cluster.create(
-        json!({"apiVersion": "v1", "kind": "Secret", "metadata": {"name": "s", "namespace": "default"}}),
+        &json!({"apiVersion": "v1", "kind": "Secret", "metadata": {"name": "s", "namespace": "default"}}),
     );
     assert_eq!(program.event().await["resource"], "secrets");
 }

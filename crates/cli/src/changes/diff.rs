@@ -72,6 +72,9 @@ fn maps<'a>(
 ) {
     for (name, new) in after.into_iter().flatten() {
         let old = before.and_then(|before| before.get(name));
+        if old == Some(new) {
+            continue;
+        }
         compare(&path.join(Step::Field(name.clone())), old, Some(new), out);
     }
     for (name, old) in before.into_iter().flatten() {
