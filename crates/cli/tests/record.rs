@@ -16,7 +16,7 @@ fn widget(value: &str) -> Value {
 }
 
 fn create_widgets(cluster: &Cluster) {
-    cluster.create(json!({
+    cluster.create(&json!({
         "apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition",
         "metadata": {"name": "widgets.example.com"},
         "spec": {
@@ -25,7 +25,7 @@ fn create_widgets(cluster: &Cluster) {
                 "type": "object", "x-kubernetes-preserve-unknown-fields": true}}}],
         },
     }));
-    cluster.create(widget("small"));
+    cluster.create(&widget("small"));
 }
 
 fn program(arguments: &[&str]) -> Command {
@@ -95,7 +95,7 @@ async fn recording_is_served_with_its_events_and_versions() {
 async fn secrets_and_chosen_fields_are_not_recorded() {
     let cluster = Cluster::start().await;
     cluster.create_map("a", "private-one");
-    cluster.create(json!({
+    cluster.create(&json!({
         "apiVersion": "v1", "kind": "Secret", "stringData": {"password": "hunter-one"},
         "metadata": {"name": "s", "namespace": "default"},
     }));

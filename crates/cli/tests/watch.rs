@@ -64,7 +64,7 @@ async fn secrets_are_never_shown() {
             "metadata": {"name": "s", "namespace": "default", "annotations": {"copy": value}},
         })
     };
-    cluster.create(secret("hunter-one"));
+    cluster.create(&secret("hunter-one"));
     let mut program = cluster.spawn(&["watch", "secrets", "-ojsonl", "--initial"]);
     let added = program.line().await;
     cluster.server.create_or_replace(&secret("hunter-two")).unwrap();

@@ -78,17 +78,17 @@ fn role(resource: &str) -> [Value; 2] {
 #[tokio::test]
 async fn forbidden_resource_is_one_line_and_others_go_on() {
     let cluster = Cluster::start().await;
-    role("configmaps").into_iter().for_each(|object| cluster.create(object));
+    role("configmaps").into_iter().for_each(|object| cluster.create(&object));
     let mut program = cluster.spawn(&["watch", "secrets,cm", "--as", "bob", "-ojsonl"]);
     program.note("cannot watch secrets: permission denied (403)").await;
     program.note("watching 0 objects of configmaps").await;
     cluster.create_map("a", "1");
     assert_eq!(program.event().await["name"], "a");
     // The permission is granted later.
-    role("secrets").into_iter().for_each(|object| cluster.create(object));
+    role("secrets").into_iter().for_each(|object| cluster.create(&object));
     program.note("watch of secrets continues").await;
     cluster.create(
-        json!({"apiVersion": "v1", "kind": "Secret", "metadata": {"name": "s", "namespace": "default"}}),
+        &json!({"apiVersion": "v1", "kind": "Secret", "metadata": {"name": "s", "namespace": "default"}}),
     );
     assert_eq!(program.event().await["resource"], "secrets");
 }
@@ -118,8 +118,8 @@ fn crd() -> Value {
 async fn removed_crd_is_awaited() {
     let cluster = Cluster::start().await;
     let widget = json!({"apiVersion": "example.com/v1", "kind": "Widget", "metadata": {"name": "w", "namespace": "default"}});
-    cluster.create(crd());
-    cluster.create(widget.clone());
+    cluster.create(&crd());
+    cluster.create(&widget);
     let mut program = cluster.spawn(&["watch", "widgets,cm", "-ojsonl"]);
     program.note("watching 1 objects").await;
     cluster
@@ -130,8 +130,8 @@ async fn removed_crd_is_awaited() {
     program.note("widgets.example.com no longer exist on the server").await;
     cluster.create_map("a", "1");
     assert_eq!(program.event().await["name"], "a");
-    cluster.create(crd());
-    cluster.create(widget);
+    cluster.create(&crd());
+    cluster.create(&widget);
     let event = program.event().await;
     assert_eq!((&event["type"], &event["name"]), (&json!("ADDED"), &json!("w")));
     program.note("watch of widgets.example.com continues").await;

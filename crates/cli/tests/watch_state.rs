@@ -85,8 +85,8 @@ async fn state_contains_no_secret() {
             "metadata": {"name": name, "namespace": "default"},
         })
     };
-    cluster.create(secret("changed", "hunter-one"));
-    cluster.create(secret("same", "hunter-one"));
+    cluster.create(&secret("changed", "hunter-one"));
+    cluster.create(&secret("same", "hunter-one"));
     let file = cluster.path("state");
     let arguments = ["watch", "secrets", "-ojsonl", "--once", "--checkpoint", file.to_str().unwrap()];
     assert_eq!(cluster.run(&arguments).await.0, 0);

@@ -37,7 +37,7 @@ fn compare<'a>(
     }
     match (before, after) {
         (Some(Value::Object(before)), Some(Value::Object(after))) => {
-            maps(path, Some(before), Some(after), out)
+            maps(path, Some(before), Some(after), out);
         }
         (None, Some(Value::Object(after))) if !after.is_empty() => maps(path, None, Some(after), out),
         (Some(Value::Object(before)), None) if !before.is_empty() => maps(path, Some(before), None, out),
@@ -72,6 +72,9 @@ fn maps<'a>(
 ) {
     for (name, new) in after.into_iter().flatten() {
         let old = before.and_then(|before| before.get(name));
+        if old == Some(new) {
+            continue;
+        }
         compare(&path.join(Step::Field(name.clone())), old, Some(new), out);
     }
     for (name, old) in before.into_iter().flatten() {

@@ -142,14 +142,14 @@ mod tests {
 
     use super::*;
 
-    fn entry(manager: &str, second: u32, fields: Value) -> Value {
+    fn entry(manager: &str, second: u32, fields: &Value) -> Value {
         json!({
             "manager": manager, "operation": "Update", "apiVersion": "v1",
             "time": format!("2026-01-01T00:00:{second:02}Z"), "fieldsType": "FieldsV1", "fieldsV1": fields,
         })
     }
 
-    fn object(entries: Vec<Value>) -> Value {
+    fn object(entries: &[Value]) -> Value {
         json!({
             "metadata": {"managedFields": entries},
             "status": {"conditions": [{"type": "Ready", "status": "True"}]},
@@ -168,8 +168,8 @@ mod tests {
     fn manager_whose_entry_changed_and_owns_the_field_is_found() {
         let spec = json!({"f:spec": {"f:replicas": {}}});
         let status = json!({"f:status": {"f:phase": {}}});
-        let before = object(vec![entry("hpa", 1, spec.clone()), entry("kubelet", 1, status.clone())]);
-        let after = object(vec![entry("hpa", 5, spec), entry("kubelet", 6, status)]);
+        let before = object(&[entry("hpa", 1, &spec), entry("kubelet", 1, &status)]);
+        let after = object(&[entry("hpa", 5, &spec), entry("kubelet", 6, &status)]);
         assert_eq!(managers(&before, &after, &replicas(), false), ["hpa"]);
         let phase = FieldPath::of_fields(&["status", "phase"]);
         assert_eq!(managers(&before, &after, &phase, false), ["kubelet"]);
@@ -181,8 +181,8 @@ mod tests {
             json!({"f:status": {"f:conditions": {"k:{\"type\":\"Ready\"}": {".": {}, "f:status": {}}}}});
         let other =
             json!({"f:status": {"f:conditions": {"k:{\"type\":\"Other\"}": {".": {}, "f:status": {}}}}});
-        let before = object(vec![]);
-        let after = object(vec![entry("kubelet", 1, ready), entry("other", 1, other)]);
+        let before = object(&[]);
+        let after = object(&[entry("kubelet", 1, &ready), entry("other", 1, &other)]);
         let item = Step::Item { key: "type", value: json!("Ready") };
         let path = FieldPath::of_fields(&["status", "conditions"]).join(item);
         assert_eq!(managers(&before, &after, &path, false), ["kubelet"]);
@@ -192,25 +192,25 @@ mod tests {
     #[test]
     fn removal_is_attributed_to_the_writer_that_owned_the_field() {
         let both = json!({"f:spec": {"f:replicas": {}, "f:paused": {}}});
-        let before = object(vec![entry("a", 1, both), entry("b", 1, json!({"f:status": {}}))]);
+        let before = object(&[entry("a", 1, &both), entry("b", 1, &json!({"f:status": {}}))]);
         let paused = json!({"f:spec": {"f:paused": {}}});
-        let after = object(vec![entry("a", 2, paused), entry("b", 2, json!({"f:status": {}}))]);
+        let after = object(&[entry("a", 2, &paused), entry("b", 2, &json!({"f:status": {}}))]);
         assert_eq!(managers(&before, &after, &replicas(), true), ["a"]);
     }
 
     #[test]
     fn write_in_same_second_is_attributed_to_the_owner() {
-        let same = object(vec![
-            entry("hpa", 1, json!({"f:spec": {"f:replicas": {}}})),
-            entry("kubelet", 1, json!({"f:status": {}})),
+        let same = object(&[
+            entry("hpa", 1, &json!({"f:spec": {"f:replicas": {}}})),
+            entry("kubelet", 1, &json!({"f:status": {}})),
         ]);
         assert_eq!(managers(&same, &same.clone(), &replicas(), false), ["hpa"]);
     }
 
     #[test]
     fn field_without_owner_is_attributed_to_the_writer() {
-        let before = object(vec![]);
-        let after = object(vec![entry("kubectl", 1, json!({"f:spec": {"f:replicas": {}}}))]);
+        let before = object(&[]);
+        let after = object(&[entry("kubectl", 1, &json!({"f:spec": {"f:replicas": {}}}))]);
         let generation = FieldPath::of_fields(&["metadata", "generation"]);
         assert_eq!(managers(&before, &after, &generation, false), ["kubectl"]);
     }
@@ -228,7 +228,7 @@ mod tests {
             assert!(managers(&json!({}), &object, &path, false).is_empty(), "{hostile}");
         }
         let fields = json!({"": {}, ":": {}, "k:{": {}, "k:[]": {}, "v:": {}, "i:-1": {}, "f:spec": 3});
-        let object = object(vec![entry("a", 1, fields)]);
+        let object = object(&[entry("a", 1, &fields)]);
         for step in
             [Step::Index(0), Step::Item { key: "name", value: json!("x") }, Step::Field("spec".into())]
         {

@@ -2,7 +2,11 @@
 
 mod redaction;
 
-use std::{path::PathBuf, time::Duration};
+use std::{
+    io::{Write as _, stderr},
+    path::PathBuf,
+    time::Duration,
+};
 
 use clap::Args;
 use kube_operator::Recording;
@@ -16,7 +20,7 @@ use crate::{
     feed::{Feed, FeedItem},
     flags::{SelectionFlags, duration},
     interrupt::interrupted,
-    output::{bytes, print_text},
+    output::{bytes, print_text, printable},
     resources::Catalog,
     watch::targets,
 };
@@ -127,16 +131,22 @@ async fn follow(feed: &mut Feed, labels: &[&str], duration: Option<Duration>) ->
         match item {
             None => return counts,
             Some((_, FeedItem::Event(kube_informer::Event::Added { initial: true, .. }))) => {
-                counts.listed += 1
+                counts.listed += 1;
             }
             Some((_, FeedItem::Event(_))) => counts.events += 1,
             Some((_, FeedItem::Synced)) => {
                 unlisted -= 1;
                 if unlisted == 0 {
-                    eprintln!("recording {} objects of {}", counts.listed, labels.join(", "));
+                    note(&format!("recording {} objects of {}", counts.listed, labels.join(", ")));
                 }
             }
-            Some((number, FeedItem::Notice(notice))) => eprintln!("{}", notice.text(labels[number])),
+            Some((number, FeedItem::Notice(notice))) => note(&notice.text(labels[number])),
         }
     }
+}
+
+/// Prints a line on standard error.
+fn note(text: &str) {
+    // Nobody reads the line if standard error is closed.
+    let _ = writeln!(stderr(), "{}", printable(text));
 }

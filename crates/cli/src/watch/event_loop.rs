@@ -252,7 +252,8 @@ impl<'a> Watch<'a> {
         if is_final && matches!(self.progress[number], Progress::Listing(_)) {
             self.progress[number] = Progress::Rejected(error.clone());
             let is_all = self.progress.iter().all(|progress| matches!(progress, Progress::Rejected(_)));
-            if is_all || self.goal.is_some() || self.flags.once {
+            // Without a list of each resource, the goal and the changes since the file stay unknown.
+            if is_all || self.goal.is_some() || self.flags.once || self.since.is_some() {
                 let error = format!("cannot watch {label}: {error}");
                 return Err(CliError::Command(error.into()));
             }

@@ -1,6 +1,6 @@
 //! `Printer`: the lines of events on standard output, and the lines about watches on standard error.
 
-use std::io::{IsTerminal as _, stderr};
+use std::io::{IsTerminal as _, Write as _, stderr};
 
 use serde_json::Value;
 
@@ -92,7 +92,8 @@ impl Printer {
     pub(super) fn note(&self, text: &str) {
         let text = shortened(&printable(text), 400);
         let text = if stderr().is_terminal() { self.terminal.paint(Tone::Muted, &text) } else { text };
-        eprintln!("{text}");
+        // Nobody reads the note if standard error is closed.
+        let _ = writeln!(stderr(), "{text}");
     }
 
     fn line(&mut self, record: &EventRecord, max_changes: usize, max_chars: usize) -> String {

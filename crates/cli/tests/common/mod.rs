@@ -39,8 +39,9 @@ impl Cluster {
         let folder = tempfile::tempdir().unwrap();
         std::fs::write(folder.path().join("kubeconfig"), listening.kubeconfig()).unwrap();
         let cluster = Self { server, listening, folder };
-        cluster.create(json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "default"}}));
-        cluster.create(json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "kube-system"}}));
+        cluster.create(&json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "default"}}));
+        cluster
+            .create(&json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "kube-system"}}));
         cluster
     }
 
@@ -49,14 +50,14 @@ impl Cluster {
     }
 
     /// Creates an object, unless it exists.
-    pub(crate) fn create(&self, object: Value) {
-        if let Err(status) = self.server.create(&object) {
+    pub(crate) fn create(&self, object: &Value) {
+        if let Err(status) = self.server.create(object) {
             assert_eq!(status.reason(), "AlreadyExists", "{status}");
         }
     }
 
     pub(crate) fn create_map(&self, name: &str, value: &str) {
-        self.create(map(name, value));
+        self.create(&map(name, value));
     }
 
     pub(crate) fn apply_map(&self, name: &str, value: &str, manager: &str) {
