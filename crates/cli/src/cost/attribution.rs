@@ -33,7 +33,7 @@ pub(super) fn attribute(before: Option<&Value>, after: &Value) -> Attribution {
         changed.iter().any(|path| matches!(&path[..], [_, field] if field == "deletionTimestamp"));
     let unknown = if is_deletion { DELETION } else { UNKNOWN_MANAGER };
     let manager = writer(before, after, &changed).map_or_else(|| unknown.to_owned(), name);
-    Attribution { manager, fields: changed.iter().map(|path| text(path)).collect() }
+    Attribution { manager, fields: changed.iter().map(text).collect() }
 }
 
 /// Returns the entry of the writer. A server sets the time of the entry at each write, in seconds.

@@ -151,7 +151,7 @@ fn apply(event: WatchEvent<Lazy<DynamicObject>>, listed: &mut Listed, churn: &mu
             listed.version = id.version;
         }
         WatchEvent::Bookmark { version, .. } | WatchEvent::OtherSlot { version, .. } => {
-            listed.version = version
+            listed.version = version;
         }
         WatchEvent::Added(object) | WatchEvent::Modified(object) => {
             listed.version = object.id().version.clone();

@@ -44,7 +44,7 @@ async fn change(client: &Client, number: usize) -> Result<(), kube_client::Error
             leases.patch(node, &params, &Patch::Merge(renewed)).await?;
         }
         3 => {
-            let is_ready = if number % 2 == 0 { "True" } else { "False" };
+            let is_ready = if number.is_multiple_of(2) { "True" } else { "False" };
             let conditions = json!([{"type": "Ready", "status": is_ready, "reason": "Probe"}]);
             api.patch_status(pod, &params, &Patch::Strategic(json!({"status": {"conditions": conditions}})))
                 .await?;
