@@ -20,7 +20,7 @@ use crate::{
     terminal::Terminal,
 };
 
-/// Shows what an informer costs, what changes in a cluster, and why a controller runs.
+/// Measure the cost of an informer, print changes in a cluster, and explain the reconciles of an operator.
 #[derive(Debug, Parser)]
 #[command(name = "kubectl-informer", bin_name = "kubectl informer", version, disable_help_subcommand = true)]
 struct Cli {
@@ -42,33 +42,49 @@ enum Command {
     Man,
 }
 
-/// Runs the program with these arguments. The first argument is the name of the program. Prints an error as one line
-/// on standard error, and returns the exit code.
-pub fn run(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
+/// Describes a failure of the program as one line, and contains the exit code.
+#[derive(Debug, thiserror::Error)]
+#[error("{message}")]
+pub struct Failure {
+    message: String,
+    status: ExitStatus,
+}
+
+impl Failure {
+    /// Returns the exit code of the program.
+    pub fn code(&self) -> ExitCode {
+        self.status.into()
+    }
+}
+
+/// Runs the program with these arguments. The first argument is the name of the program. Prints the results
+/// to standard output.
+///
+/// # Errors
+///
+/// Fails if the command line is invalid, or if the command failed.
+pub fn run(arguments: impl IntoIterator<Item = OsString>) -> Result<ExitCode, Failure> {
     let cli = match Cli::try_parse_from(arguments) {
         Ok(cli) => cli,
         Err(error) if error.use_stderr() => {
-            eprintln!("error: {}; see --help", usage_problem(&error));
-            return ExitStatus::Usage.into();
+            let message = format!("{}; see --help", usage_problem(&error));
+            return Err(Failure { message, status: ExitStatus::Usage });
         }
         Err(help) => {
             // If standard output is closed, for example by `| head`, the help cannot be printed.
             let _ = help.print();
-            return ExitStatus::Success.into();
+            return Ok(ExitStatus::Success.into());
         }
     };
-    let status = match execute(cli) {
-        Ok(status) => status,
-        Err(error) if error.is_broken_pipe() => ExitStatus::Success,
+    match execute(cli) {
+        Ok(status) => Ok(status.into()),
+        Err(error) if error.is_broken_pipe() => Ok(ExitStatus::Success.into()),
         Err(error) => {
-            eprintln!("error: {}", error.one_line());
-            match error {
-                CliError::Usage(_) => ExitStatus::Usage,
-                _ => ExitStatus::Failure,
-            }
+            let is_usage = matches!(error, CliError::Usage(_));
+            let status = if is_usage { ExitStatus::Usage } else { ExitStatus::Failure };
+            Err(Failure { message: error.one_line(), status })
         }
-    };
-    status.into()
+    }
 }
 
 fn execute(cli: Cli) -> Result<ExitStatus, CliError> {
@@ -85,7 +101,7 @@ fn execute(cli: Cli) -> Result<ExitStatus, CliError> {
     }
 }
 
-/// Runs a command with a session, until the command ends or the user presses Ctrl-C.
+/// Runs a command with a session. Ctrl-C stops the command.
 fn connected(
     flags: &ConnectionFlags,
     command: impl AsyncFnOnce(&Session) -> Result<ExitStatus, CliError>,

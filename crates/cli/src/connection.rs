@@ -38,11 +38,11 @@ impl Session {
         Ok(Self { client, namespace, target, demo })
     }
 
-    /// Stops the demo server, if the session has one.
+    /// Stops the demo server, if there is a demo server.
     ///
     /// # Cancel safety
     ///
-    /// If the future is dropped, the tasks of the demo server end later by themselves.
+    /// If the future is dropped, the tasks of the demo server stop later.
     pub(crate) async fn close(self) {
         if let Some(demo) = self.demo {
             demo.stop().await;
@@ -50,8 +50,8 @@ impl Session {
     }
 }
 
-/// Returns the configuration of the kubeconfig. Without a kubeconfig, returns the configuration of the Pod in which
-/// the program runs, like kubectl.
+/// Returns the configuration of the kubeconfig. Without a kubeconfig, returns the configuration of the Pod in
+/// which the program runs, like kubectl.
 async fn chosen_config(flags: &ConnectionFlags) -> Result<(Config, String), CliError> {
     let invalid = |source| CliError::Kubeconfig { file: flags.kubeconfig.clone(), source: Box::new(source) };
     let kubeconfig = match &flags.kubeconfig {

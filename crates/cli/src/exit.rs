@@ -2,7 +2,7 @@
 
 use std::process::ExitCode;
 
-/// How a command ended.
+/// The result of a command.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum ExitStatus {
     /// The command has done its work, and the answer is positive.
@@ -13,7 +13,7 @@ pub(crate) enum ExitStatus {
     Usage,
     /// The command has done its work, and the answer is negative: for example, a check failed.
     Negative,
-    /// The time limit of the command ended first.
+    /// The time limit of the command expired.
     TimedOut,
     /// The user pressed Ctrl-C.
     Interrupted,

@@ -67,7 +67,8 @@ pub(crate) struct SelectionFlags {
 }
 
 impl SelectionFlags {
-    /// Returns the namespace to read. `None` selects all namespaces. `current` is the namespace of the context.
+    /// Returns the namespace to read. `None` selects all namespaces. `current` is the namespace of the
+    /// context.
     pub(crate) fn namespace(&self, current: &str) -> Option<String> {
         if self.all_namespaces {
             return None;
@@ -84,7 +85,8 @@ pub(crate) struct OutputFlags {
     pub(crate) output: Format,
 }
 
-/// Parses a duration, for `#[arg(value_parser = duration)]`: a number with the unit ms, s, m or h, for example 90s.
+/// Parses a duration, for `#[arg(value_parser = duration)]`: a number with the unit ms, s, m or h, for
+/// example 90s.
 ///
 /// # Errors
 ///

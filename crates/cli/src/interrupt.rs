@@ -4,7 +4,7 @@
 ///
 /// # Cancel safety
 ///
-/// This function is cancel safe: it only waits.
+/// This function is cancel safe, because it only waits.
 pub(crate) async fn interrupted() {
     #[cfg(unix)]
     {
@@ -17,7 +17,7 @@ pub(crate) async fn interrupted() {
             return;
         }
     }
-    // If no handler can be installed, the signal ends the process.
+    // If no handler can be installed, the signal kills the process.
     if tokio::signal::ctrl_c().await.is_err() {
         std::future::pending::<()>().await;
     }

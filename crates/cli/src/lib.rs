@@ -1,15 +1,16 @@
-//! A kubectl plugin that shows what an informer costs, what changes in a cluster, and why a controller runs.
+//! A kubectl plugin that measures the cost of an informer, prints changes in a cluster, and explains the
+//! reconciles of an operator.
 //!
-//! kubectl runs the program `kubectl-informer` as `kubectl informer`. The program uses the crates of kube-informer as
-//! any other program does. [`run`] is the entire program, so tests can call it.
+//! kubectl runs the program `kubectl-informer` as `kubectl informer`. The program uses the public API of
+//! kube-informer. [`run`] is the entire program, so tests can call it.
 //!
 //! # Invariants
 //!
-//! 1. The program only reads from the cluster. It creates nothing except access reviews, which the server does not
+//! 1. The program only reads from the cluster. It creates only access reviews, which the server does not
 //!    store.
-//! 2. An error is one line on standard error, without a backtrace. If standard output is closed, the program exits
-//!    without a message.
-//! 3. The contents of Secrets are never printed or written to files.
+//! 2. An error is one line on standard error, without a backtrace. If standard output is closed, the program
+//!    exits without a message.
+//! 3. The program never prints the contents of Secrets, and never writes them to files.
 
 #![allow(dead_code, unused_imports)] // removed when all commands exist
 
@@ -27,4 +28,4 @@ mod output;
 mod resources;
 mod terminal;
 
-pub use command_line::run;
+pub use command_line::{Failure, run};

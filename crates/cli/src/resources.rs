@@ -59,17 +59,19 @@ impl ServerResource {
 #[derive(Debug, Default)]
 pub(crate) struct Catalog {
     pub(crate) resources: Vec<ServerResource>,
-    /// The groups that could not be read, for example because an aggregated API server does not respond, with the
-    /// errors.
+    /// The groups that could not be read, for example because an aggregated API server does not respond, with
+    /// the errors.
     pub(crate) failures: Vec<(String, String)>,
 }
 
 impl Catalog {
-    /// Reads the resources of the server. Each resource has the preferred version of its group that contains it.
+    /// Reads the resources of the server. Each resource has the preferred version of its group that contains
+    /// it.
     ///
     /// # Errors
     ///
-    /// Fails if the list of groups cannot be read. A group that cannot be read is in [`failures`](Self::failures).
+    /// Fails if the list of groups cannot be read. A group that cannot be read is in
+    /// [`failures`](Self::failures).
     pub(crate) async fn read(client: &Client) -> Result<Self, CliError> {
         let core = client.list_core_api_resources("v1").await;
         let core =
@@ -106,8 +108,9 @@ impl Catalog {
         }
     }
 
-    /// Returns the resources with these names. A name can contain several names that are separated by commas. A name
-    /// is a plural, a singular, a kind, a short name or a category, optionally with an API group: `deployments.apps`.
+    /// Returns the resources with these names. A name can contain several names that are separated by commas.
+    /// A name is a plural, a singular, a kind, a short name or a category, optionally with an API group:
+    /// `deployments.apps`.
     ///
     /// # Errors
     ///

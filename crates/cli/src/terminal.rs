@@ -6,7 +6,7 @@ use anstyle::{AnsiColor, Style};
 
 use crate::flags::ColorChoice;
 
-/// The meaning of a coloured text. The text alone has the same meaning, so nothing is lost without colours.
+/// The meaning of a coloured text. The text alone has the same meaning.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Tone {
     /// A positive result.

@@ -381,6 +381,7 @@ impl<T: Object> Informer<T> {
         InformerStatus {
             name: self.shared.config.name.clone(),
             path: self.shared.config.source.path(),
+            representation: std::any::type_name::<T>(),
             adopted: false,
             synced,
             restored: self.shared.restored.unverified(),

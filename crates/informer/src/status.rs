@@ -19,6 +19,8 @@ pub struct InformerStatus {
     /// The URL path of the informer's requests, without the query. For a source without a path, the
     /// name of the cached type.
     pub path: String,
+    /// The name of the cached Rust type, as `std::any::type_name` returns it. It shows the representation.
+    pub representation: &'static str,
     /// Whether the informer was added to a factory with
     /// [`InformerFactory::adopt`](crate::InformerFactory::adopt). An adopted informer can belong to
     /// another cluster. [`Informer::status`](crate::Informer::status) always returns false in this

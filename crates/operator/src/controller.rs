@@ -9,6 +9,8 @@ pub(crate) mod key_controller;
 pub(crate) mod keys;
 pub(crate) mod predicate;
 pub(crate) mod reason;
+#[cfg(feature = "page")]
+pub(crate) mod recent;
 pub(crate) mod reconcile;
 mod run;
 mod running_sources;

@@ -7,7 +7,7 @@
 //! - A [`ClusterController`] reconciles the objects of many clusters, which can be added and removed at run
 //!   time.
 //! - A [`Manager`] starts caches, the election, controllers and tasks, and stops them in the
-//!   reverse order. It serves metrics, health and debug pages.
+//!   reverse order. It serves metrics, health and debug pages, and a page for browsers.
 //! - An [`Election`] elects a leader with a Lease, like an election of client-go. Its
 //!   [`Leadership`] reports whether this process is the leader.
 //! - [`Finalizer`], [`create_or_update`], [`Applier`], [`set_controller_reference`] and
@@ -45,10 +45,11 @@
 //! keys and rate limiters.
 //!
 //! # Features
-//! The features `http` and `metrics` are enabled by default.
+//! The features `http`, `metrics` and `page` are enabled by default.
 //! - `http`: metrics, health and debug pages of a [`Manager`] over HTTP.
 //! - `metrics`: metrics for Prometheus. Without `http`, a program registers the metrics in its own
 //!   registry with `Manager::register_metrics`.
+//! - `page`: an HTML page for browsers, at `/` and below `/ui`. This feature enables `http`.
 //! - `compressed`: caches of compressed objects, with zstd, which is built from C.
 //! - `webhooks`: admission and conversion webhooks. This feature enables `tls`.
 //! - `tls`: TLS and authorization for the pages, with `ManagerOptions::secure_serving`. This feature

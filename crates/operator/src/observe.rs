@@ -16,6 +16,8 @@ pub(crate) mod health;
 pub(crate) mod metrics;
 #[cfg(not(feature = "metrics"))]
 pub(crate) mod no_metrics;
+#[cfg(feature = "page")]
+pub(crate) mod page;
 #[cfg(feature = "http")]
 pub(crate) mod pages;
 #[cfg(all(feature = "metrics", feature = "http", target_os = "linux"))]

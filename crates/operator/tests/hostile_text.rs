@@ -161,7 +161,8 @@ async fn page(address: std::net::SocketAddr, path: &str) -> String {
 /// Returns the pages, the status and the errors of an informer.
 async fn texts(address: std::net::SocketAddr, informer: &Informer<ConfigMap>) -> Vec<String> {
     let mut texts = vec![informer.status().to_string()];
-    for path in ["/readyz", "/healthz", "/debug/informers", "/debug/queues", "/metrics"] {
+    let pages = ["/readyz", "/healthz", "/debug/informers", "/debug/queues", "/metrics"];
+    for path in pages.into_iter().chain(["/", "/ui/caches", "/ui/queues", "/ui/reconciles"]) {
         texts.push(page(address, path).await);
     }
     texts.extend(informer.wait_for_sync(Duration::ZERO).await.err().map(|error| error.to_string()));

@@ -341,7 +341,10 @@ async fn failed_request_of_reconciler_does_not_leak_contents() {
             }
         };
         let why = timeout(30 * SECOND, why).await.unwrap_or_else(|_| panic!("not on the page: {expected}"));
-        let pages = [why, page(address, "/debug/queues").await, page(address, "/readyz").await].join("\n");
+        let mut pages = why;
+        for path in ["/debug/queues", "/readyz", "/", "/ui/reconciles", "/ui/key/configmap/default/a"] {
+            pages.push_str(&page(address, path).await);
+        }
         stop.cancel();
         running.await.unwrap().unwrap();
         let lines = logged.text_of(|name| name != "kube_client");

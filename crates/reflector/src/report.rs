@@ -93,12 +93,14 @@ impl Reports {
         self.status.send_modify(|status| *status.restarts.entry(cause).or_default() += 1);
     }
 
-    /// Records the time of events. `success` is true if the events show that the request succeeded. Wakes the
-    /// receivers of the status only if requests failed before, because this happens with each event.
-    pub(crate) fn events_received(&self, objects: bool, bookmarks: bool, success: bool) {
+    /// Records the time of events, and the number of their objects. `success` is true if the events show that
+    /// the request succeeded. Wakes the receivers of the status only if requests failed before, because this
+    /// happens with each event.
+    pub(crate) fn events_received(&self, objects: usize, bookmarks: bool, success: bool) {
         let now = Instant::now();
         self.status.send_if_modified(|status| {
-            status.last_event = if objects { Some(now) } else { status.last_event };
+            status.events += objects as u64;
+            status.last_event = if objects > 0 { Some(now) } else { status.last_event };
             status.last_bookmark = if bookmarks { Some(now) } else { status.last_bookmark };
             success && clear_failure(status)
         });

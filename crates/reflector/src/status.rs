@@ -36,6 +36,8 @@ pub struct ReflectorStatus {
     /// The number of closed watches for each cause, including watches that the server did not accept. A
     /// streaming list counts only if it continued as a watch.
     pub restarts: BTreeMap<RestartCause, u64>,
+    /// The number of watch events with an object, including events that the reflector dropped.
+    pub events: u64,
     /// The time of the last watch event with an object, including events that the reflector dropped.
     pub last_event: Option<Instant>,
     /// The time of the last bookmark.

@@ -188,7 +188,7 @@ async fn status_contains_times_of_last_events() {
     let at = |at: Option<tokio::time::Instant>| at.map(|at| (at - began).as_secs());
     let status = run.status();
     assert_eq!((at(status.last_event), at(status.last_bookmark)), (Some(10), Some(30)));
-    assert_eq!(at(status.last_error_at), Some(60));
+    assert_eq!((at(status.last_error_at), status.events), (Some(60), 1));
 }
 
 /// Tests `ReflectorOptions::clear_when_gone`.

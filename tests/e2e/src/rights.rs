@@ -1,8 +1,8 @@
 //! Checks that the roles that a program prints are sufficient and minimal on a real kube-apiserver.
 //!
 //! The program runs a scenario with all of its roles, and the server denies no request. It then runs without
-//! each verb of each resource, and the server denies a request with this verb. If a run does not use the verb,
-//! it is repeated.
+//! each verb of each resource, and the server denies a request with this verb. If the program does not use
+//! the verb, the run is repeated.
 
 mod admin;
 mod roles;
@@ -37,8 +37,8 @@ const FINITE_LIMIT: Duration = Duration::from_secs(120);
 /// The time limit until the server uses new roles.
 const GRANT_LIMIT: Duration = Duration::from_secs(30);
 
-/// The number of runs in which a program must use a permission at least once. A program uses some permissions
-/// only in some runs: it watches a CRD only if the server has not established the CRD before the list.
+/// The maximum number of executions without a permission. A program does not always use each permission. For
+/// example, `ensure_crd` watches a CRD only if the server has not established the CRD before the list.
 const ATTEMPTS: usize = 5;
 
 /// A part of a scenario.
@@ -107,7 +107,7 @@ pub async fn check(server: &RealServer, log: &AuditLog, subject: &Subject) -> Re
                 break;
             }
         }
-        ensure!(is_denied, "{} does not need {verb} {resource} in {ATTEMPTS} runs", subject.name);
+        ensure!(is_denied, "{} does not need {verb} {resource} in {ATTEMPTS} executions", subject.name);
     }
     Ok(count)
 }

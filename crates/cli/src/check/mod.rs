@@ -19,8 +19,8 @@ use report::{Report, Verdict};
 /// The options of `check`.
 #[derive(Debug, Args)]
 pub(crate) struct CheckFlags {
-    /// The resources of the informers, for example pods or deployments.apps. The default is all resources that can be
-    /// watched.
+    /// The resources of the informers, for example pods or deployments.apps. The default is all resources
+    /// that can be watched.
     #[arg(value_name = "RESOURCE")]
     resources: Vec<String>,
     #[command(flatten)]

@@ -1,4 +1,4 @@
-//! Checks of the server: its version and its resources.
+//! Checks the version and the resources of the server.
 
 use kube_client::Client;
 

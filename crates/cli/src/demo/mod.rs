@@ -1,4 +1,4 @@
-//! `Demo`: the server of `--demo`, with example data. It listens on loopback.
+//! `Demo`: the server of `--demo`, with example data. The server listens on loopback.
 
 mod objects;
 mod workload;
@@ -55,7 +55,7 @@ impl Demo {
     ///
     /// # Cancel safety
     ///
-    /// If the future is dropped, the task of the changes ends later by itself.
+    /// If the future is dropped, the task of the changes stops later.
     pub(crate) async fn stop(self) {
         self.stop.cancel();
         // A panic of the task is already printed.

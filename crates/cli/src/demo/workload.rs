@@ -1,4 +1,5 @@
-//! The changes of the example data, as in a cluster: kubelets renew Leases, a container restarts, and Pods are replaced.
+//! The changes of the example data, as in a cluster: kubelets renew Leases, a container restarts, and Pods
+//! are replaced.
 
 use std::time::Duration;
 
@@ -16,8 +17,8 @@ use super::{NAMESPACE, objects};
 /// The time between two changes.
 const PERIOD: Duration = Duration::from_millis(200);
 
-/// Changes one object in each period, until `stop` is cancelled. A failed change is ignored, because the user can
-/// make the server reject writes.
+/// Changes one object in each period, until `stop` is cancelled. A failed change is ignored, because the user
+/// can make the server reject writes.
 pub(super) async fn run(client: Client, stop: CancellationToken) {
     let mut ticks = interval(PERIOD);
     ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
@@ -34,7 +35,7 @@ async fn change(client: &Client, number: usize) -> Result<(), kube_client::Error
     let (pods, nodes) = (objects::pod_names(), objects::node_names());
     let params = PatchParams { field_manager: Some("kubelet".to_owned()), ..PatchParams::default() };
     let api: Api<Pod> = Api::namespaced(client.clone(), NAMESPACE);
-    // A step that is coprime to the number of Pods visits all of them.
+    // The step is coprime to the number of Pods, so the changes reach each Pod.
     let pod = &pods[number * 37 % pods.len()];
     match number % 5 {
         0..=2 => {

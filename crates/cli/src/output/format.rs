@@ -18,9 +18,9 @@ pub(crate) enum Format {
     Table,
     /// A table with more columns.
     Wide,
-    /// One JSON document.
+    /// The document as JSON.
     Json,
-    /// One YAML document.
+    /// The document as YAML.
     Yaml,
     /// The results of JSONPath expressions.
     JsonPath(Template),
@@ -80,12 +80,12 @@ impl FromStr for Template {
     }
 }
 
-/// Parses the contents of a pair of braces: an expression, or a quoted text such as `"\n"`.
+/// Parses the contents of a pair of braces: an expression, or a JSON string such as `"\n"`.
 fn part(text: &str) -> Result<Part, String> {
     let text = text.trim();
     if text.starts_with('"') {
-        let quoted = serde_json::from_str(text).map_err(|_| format!("invalid quoted text {text}"))?;
-        return Ok(Part::Text(quoted));
+        let string = serde_json::from_str(text).map_err(|_| format!("invalid JSON string {text}"))?;
+        return Ok(Part::Text(string));
     }
     let path = if text.starts_with('$') { text.to_owned() } else { format!("${text}") };
     match parse_json_path(&path) {

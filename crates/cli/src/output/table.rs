@@ -39,7 +39,7 @@ impl Table {
         self.table.add_row(cells.collect::<Vec<_>>());
     }
 
-    /// Returns the lines of the table, without spaces at their ends.
+    /// Returns the lines of the table, without trailing spaces.
     pub(crate) fn lines(&self) -> Vec<String> {
         self.table.lines().map(|line| line.trim_end().to_owned()).collect()
     }

@@ -1,12 +1,13 @@
 //! Texts of the cluster for the terminal, and numbers with units.
 
-/// Returns the text without control characters. A terminal would execute the control sequences of a hostile text.
+/// Returns the text without control characters. A terminal would execute the control sequences of a hostile
+/// text.
 pub(crate) fn printable(text: &str) -> String {
     text.chars().map(|c| if is_unprintable(c) { '\u{fffd}' } else { c }).collect()
 }
 
-/// Returns whether a terminal does not display the character as it is: control characters, and characters that
-/// change the direction of the text.
+/// Returns whether a terminal does not display the character as it is: control characters, and characters
+/// that change the direction of the text.
 fn is_unprintable(c: char) -> bool {
     c.is_control()
         || matches!(c, '\u{200b}'..='\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}' | '\u{feff}')

@@ -105,6 +105,8 @@ async fn ages_grow_until_next_event() {
     tokio::time::sleep(Duration::from_secs(40)).await;
     let status = informer.status();
     assert_eq!((status.event_age, status.bookmark_age), (Some(Duration::from_secs(40)), None));
+    assert_eq!(status.reflector.events, 1);
+    assert!(status.representation.ends_with("::ConfigMap"), "{}", status.representation);
     fake.bookmark(7).await;
     fake.fails(ListWatchError::watch_function("it broke")).await;
     tokio::time::sleep(Duration::from_millis(500)).await;

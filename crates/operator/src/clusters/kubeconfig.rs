@@ -142,7 +142,8 @@ fn local_reference(kubeconfig: &Kubeconfig) -> Option<&'static str> {
 }
 
 /// Engages a cluster for each context of a kubeconfig file. The name of the cluster is the name of the
-/// context, with `:` in place of `/`.
+/// context, with `:` in place of `/`. If two contexts have the same cluster name, the provider uses the
+/// context whose name sorts first, and logs a warning.
 ///
 /// The provider reads the file every 10 s. It engages new contexts, disengages removed contexts, and engages
 /// a context again if its cluster or user has changed. If the file becomes invalid, the clusters remain.
@@ -210,17 +211,16 @@ impl KubeconfigProvider {
         }
     }
 
-    /// Returns the contexts to engage, by the names of their clusters.
-    fn selected(&self, kubeconfig: &Kubeconfig) -> BTreeMap<String, (String, Option<Context>)> {
+    /// Returns the names of the contexts to engage, and the contexts. The names are sorted.
+    fn selected(&self, kubeconfig: &Kubeconfig) -> Vec<(String, Option<Context>)> {
         let of_file = kubeconfig.contexts.iter().map(|known| (known.name.clone(), known.context.clone()));
         let all: BTreeMap<String, Option<Context>> = of_file.collect();
-        let selected: Vec<(String, Option<Context>)> = match &self.contexts {
+        match &self.contexts {
             None => all.into_iter().collect(),
             Some(names) => {
                 names.iter().map(|name| (name.clone(), all.get(name).cloned().flatten())).collect()
             }
-        };
-        selected.into_iter().map(|(name, context)| (name.replace('/', ":"), (name, context))).collect()
+        }
     }
 }
 
@@ -245,15 +245,25 @@ struct Contexts {
 }
 
 impl Contexts {
+    /// Logs once that a context is skipped.
+    fn skip(&mut self, context: String, reason: &'static str) {
+        if !self.skipped.contains(&context) {
+            tracing::warn!(?context, reason, "context is skipped");
+            self.skipped.insert(context);
+        }
+    }
+
     async fn update(&mut self, provider: &KubeconfigProvider, kubeconfig: &Kubeconfig) {
         let (mut before, mut changed) = (std::mem::take(&mut self.known), Vec::new());
-        for (name, (context_name, context)) in provider.selected(kubeconfig) {
-            let Ok(name) = ClusterName::new(&name) else {
-                if self.skipped.insert(context_name.clone()) {
-                    tracing::warn!(context = ?context_name, "context is skipped, because a cluster cannot have this name");
-                }
+        for (context_name, context) in provider.selected(kubeconfig) {
+            let Ok(name) = ClusterName::new(context_name.replace('/', ":")) else {
+                self.skip(context_name, "a cluster cannot have this name");
                 continue;
             };
+            if self.known.contains_key(&name) {
+                self.skip(context_name, "another context has the same cluster name");
+                continue;
+            }
             let hash = self.hasher.hash_one(parts_json(kubeconfig, context.as_ref()));
             let is_known = before.remove(&name) == Some(hash);
             self.known.insert(name.clone(), hash);

@@ -10,6 +10,8 @@ use foldhash::quality::RandomState;
 use tokio::time::Instant;
 
 use super::reason::{Reasons, Waits};
+#[cfg(feature = "page")]
+use super::recent::RecentRuns;
 use crate::observe::{calls::ApiCalls, changes::ObjectChanges};
 
 /// The number of keys whose last reconcile is remembered: this many successes, and this many
@@ -51,18 +53,29 @@ pub(crate) struct RunHistory<Q> {
     /// Separate from `succeeded`, so that successes do not evict failures.
     failed: BTreeMap<u64, Q>,
     runs: u64,
+    #[cfg(feature = "page")]
+    pub(crate) recent: RecentRuns<Q>,
 }
 
 impl<Q> Default for RunHistory<Q> {
     fn default() -> Self {
         let (succeeded, failed) = (BTreeMap::new(), BTreeMap::new());
-        Self { by_key: HashMap::default(), succeeded, failed, runs: 0 }
+        Self {
+            by_key: HashMap::default(),
+            succeeded,
+            failed,
+            runs: 0,
+            #[cfg(feature = "page")]
+            recent: RecentRuns::default(),
+        }
     }
 }
 
 impl<Q: Eq + Hash + Clone> RunHistory<Q> {
     pub(crate) fn add(&mut self, key: &Q, run: LastRun) {
         self.runs += 1;
+        #[cfg(feature = "page")]
+        self.recent.add(key, &run);
         let has_failed = run.failure.is_some();
         if let Some((before, _)) = self.by_key.insert(key.clone(), (self.runs, run)) {
             self.succeeded.remove(&before);
@@ -82,11 +95,19 @@ impl<Q: Eq + Hash + Clone> RunHistory<Q> {
         self.by_key.retain(|key, _| !is_selected(key));
         self.succeeded.retain(|_, key| !is_selected(key));
         self.failed.retain(|_, key| !is_selected(key));
+        #[cfg(feature = "page")]
+        self.recent.remove_where(is_selected);
     }
 
     /// Returns the last reconcile of the key, if it is remembered.
     pub(crate) fn last_run(&self, key: &Q) -> Option<&LastRun> {
         self.by_key.get(key).map(|(_, run)| run)
+    }
+
+    /// Returns the last reconciles of the remembered keys, in no particular order.
+    #[cfg(feature = "page")]
+    pub(crate) fn last_runs(&self) -> impl Iterator<Item = (&Q, &LastRun)> {
+        self.by_key.iter().map(|(key, (_, run))| (key, run))
     }
 
     /// Returns the remembered keys, in no particular order.

@@ -6,6 +6,8 @@ use kube_workqueue::{Priority, QueueStatus, WorkQueue};
 use parking_lot::Mutex;
 use tokio::sync::watch;
 
+#[cfg(feature = "page")]
+use super::recent::{KeyRun, RunSummary, WaitingKey};
 use super::{
     history::{LastRun, RunHistory},
     reason::{PendingReasons, Reason, Reasons},
@@ -170,6 +172,18 @@ pub(crate) trait KeyView: Send + Sync {
     /// Returns the status of the key with this text, or `None` if the key is neither queued nor
     /// remembered.
     fn key_status(&self, key: &str) -> Option<KeyStatus>;
+    /// Returns the number of all reconciles, and the number of failed reconciles.
+    #[cfg(feature = "page")]
+    fn run_counts(&self) -> (u64, u64);
+    /// Returns the durations of the remembered reconciles, and at most `limit` slow and recent ones.
+    #[cfg(feature = "page")]
+    fn run_summary(&self, limit: usize) -> RunSummary;
+    /// Returns the recent reconciles of the key with this text, the latest first.
+    #[cfg(feature = "page")]
+    fn recent_runs(&self, key: &str) -> Vec<KeyRun>;
+    /// Returns the number of waiting keys, and the keys that have waited longest.
+    #[cfg(feature = "page")]
+    fn oldest_waiting(&self, limit: usize) -> (usize, Vec<WaitingKey>);
     /// Returns the counts of each cluster. Empty for a controller of one cluster.
     #[cfg_attr(
         all(feature = "http", not(feature = "metrics")),
@@ -211,6 +225,34 @@ impl<Q: RequestKey> KeyView for KeyQueue<Q> {
             failures: self.queue.num_requeues(&key),
             last: self.history.lock().last_run(&key).cloned(),
         })
+    }
+
+    #[cfg(feature = "page")]
+    fn run_counts(&self) -> (u64, u64) {
+        self.history.lock().recent.counts()
+    }
+
+    #[cfg(feature = "page")]
+    fn run_summary(&self, limit: usize) -> RunSummary {
+        RunSummary::new(&self.history.lock(), limit)
+    }
+
+    #[cfg(feature = "page")]
+    fn recent_runs(&self, key: &str) -> Vec<KeyRun> {
+        let Some(key) = self.find(key) else { return Vec::new() };
+        self.history.lock().recent.of(&key)
+    }
+
+    #[cfg(feature = "page")]
+    fn oldest_waiting(&self, limit: usize) -> (usize, Vec<WaitingKey>) {
+        let reasons = self.reasons.lock();
+        let (count, oldest) = reasons.oldest(limit);
+        let waiting = |(key, reasons, waited): (&Q, &Reasons, Duration)| WaitingKey {
+            key: key.to_string(),
+            reasons: reasons.to_string(),
+            waited,
+        };
+        (count, oldest.into_iter().map(waiting).collect())
     }
 
     fn by_cluster(&self) -> Vec<(String, ClusterRuns)> {

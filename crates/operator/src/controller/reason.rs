@@ -179,6 +179,19 @@ impl<Q: Hash + Eq> PendingReasons<Q> {
         self.keys.iter().map(|known| &known.key)
     }
 
+    /// Returns the number of keys, and the keys that have waited longest since their first reason.
+    #[cfg(feature = "page")]
+    pub(crate) fn oldest(&self, limit: usize) -> (usize, Vec<(&Q, &Reasons, Duration)>) {
+        let mut all: Vec<&Pending<Q>> = self.keys.iter().map(|known| &**known).collect();
+        let count = all.len();
+        if limit < count {
+            all.select_nth_unstable_by_key(limit, |known| known.since);
+            all.truncate(limit);
+        }
+        all.sort_unstable_by_key(|known| known.since);
+        (count, all.into_iter().map(|known| (&known.key, &known.reasons, known.since.elapsed())).collect())
+    }
+
     /// Removes the reasons of the selected keys.
     pub(crate) fn remove_where(&mut self, is_selected: impl Fn(&Q) -> bool) {
         self.keys.retain(|known| !is_selected(&known.key));

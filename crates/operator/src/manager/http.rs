@@ -14,6 +14,8 @@ use super::{
     Manager, ManagerError, ManagerOptions,
     task_group::{TaskFn, TaskGroup},
 };
+#[cfg(feature = "page")]
+use crate::observe::page::{Access, BrowserState, browser_pages, sample};
 #[cfg(feature = "tls")]
 use crate::observe::{authorize::require_authorization, tls::ServingCertificate};
 use crate::{
@@ -166,12 +168,34 @@ impl HttpServers {
         self.probes.as_ref().map(|socket| socket.address)
     }
 
-    /// Starts one task per socket. `state` creates the data of the pages.
+    /// Returns the protection of the pages for browsers.
+    #[cfg(feature = "page")]
+    fn access(&self, address: SocketAddr) -> Access {
+        #[cfg(feature = "tls")]
+        if self.security.reviewer.is_some() {
+            return Access::Token;
+        }
+        if address.ip().is_loopback() { Access::Loopback } else { Access::Open }
+    }
+
+    /// Starts one task per socket, and the task that samples the state for charts. `state` creates the data
+    /// of the pages.
     pub(super) fn start(&mut self, tasks: &mut TaskGroup, state: impl FnOnce(Checks) -> PageState) {
         let state = Arc::new(state(std::mem::take(&mut self.checks)));
         if let Some(socket) = self.pages.take() {
             let maps = std::mem::take(&mut self.maps);
-            let router = maps.into_iter().fold(all_pages(Arc::clone(&state)), |router, map| map(router));
+            let pages = all_pages(Arc::clone(&state));
+            // A fallback, so that pages of the program take precedence.
+            #[cfg(feature = "page")]
+            let pages =
+                pages.fallback_service(browser_pages(Arc::clone(&state), self.access(socket.address)));
+            let router = maps.into_iter().fold(pages, |router, map| map(router));
+            #[cfg(feature = "page")]
+            tasks.spawn(
+                "the sampler of the pages".to_owned(),
+                Leadership::always(),
+                sample_task(Arc::clone(&state)),
+            );
             let router = self.security.protect(router);
             let task = serve_task(socket, self.security.transport.clone(), router);
             tasks.spawn("the HTTP server".to_owned(), Leadership::always(), task);
@@ -205,6 +229,8 @@ impl Manager {
             optional_informers: self.optional_informers.clone(),
             checks,
             phase,
+            #[cfg(feature = "page")]
+            browser: BrowserState::new(self.options.clone()),
         });
     }
 }
@@ -217,4 +243,9 @@ fn serve_task(socket: BoundSocket, transport: Transport, router: Router) -> Task
         }
         .boxed()
     })
+}
+
+#[cfg(feature = "page")]
+fn sample_task(state: Arc<PageState>) -> TaskFn {
+    Box::new(move |_, stop| sample(state, stop).map(Ok).boxed())
 }

@@ -9,7 +9,8 @@ use crate::{ElectionOptions, ShardOptions};
 /// Configures a [`Manager`](crate::Manager).
 #[derive(Clone, Debug)]
 pub struct ManagerOptions {
-    /// The address of the metrics, health and debug pages. `None` disables these pages.
+    /// The address of the metrics, health and debug pages, and of the page for browsers at `/`. `None`
+    /// disables these pages.
     ///
     /// The default is port 8080 of the loopback address, which other hosts cannot reach. Port 0
     /// selects a free port, which [`Manager::local_address`](crate::Manager::local_address)

@@ -23,9 +23,9 @@ use super::{
 };
 use crate::{Election, Leadership, controller::state::ControllerStates};
 
-/// Number of internal tasks: two HTTP servers, the webhook server and its certificate, the permission
-/// check, the election and the shard group.
-const OWN_TASKS: usize = 7;
+/// Number of internal tasks: two HTTP servers, the sampler of their charts, the webhook server and its
+/// certificate, the permission check, the election and the shard group.
+const OWN_TASKS: usize = 8;
 
 /// Time for the last two requests of the election and for the HTTP responses in progress.
 const FINAL_TIMEOUT: Duration = Duration::from_secs(4);

@@ -56,11 +56,13 @@ fn informer_json(cluster: Option<&ClusterName>, status: &InformerStatus) -> Valu
         "name": Escaped(&status.name).to_string(),
         "synced": status.synced,
         "phase": reflector.phase.to_string(),
+        "representation": status.representation,
         "objects": status.objects,
         "staleObjects": status.stale,
         "resourceVersion": status.watermark.as_ref().map(ToString::to_string),
         "lastEventSecondsAgo": status.event_age.map(seconds),
         "lastBookmarkSecondsAgo": status.bookmark_age.map(seconds),
+        "events": reflector.events,
         "lists": reflector.lists,
         "listsByCause": causes.collect::<serde_json::Map<_, _>>(),
         "watches": reflector.watches,
@@ -165,7 +167,7 @@ pub(crate) async fn shards(State(state): State<Arc<PageState>>) -> Response {
 }
 
 /// Returns the reason why controllers do not run, as a part of an error message.
-fn idle_reason(state: &PageState) -> String {
+pub(super) fn idle_reason(state: &PageState) -> String {
     if let ManagerPhase::Starting = *state.phase.borrow() {
         return "; the manager starts, and its caches are not synced (see /readyz)".to_owned();
     }

@@ -190,7 +190,7 @@ fn controller_line(controller: &ControllerState) -> String {
 }
 
 /// Returns an error if a reconcile did not stop after its timeout.
-fn stuck_line(controller: &ControllerState) -> Result<String, String> {
+pub(super) fn stuck_line(controller: &ControllerState) -> Result<String, String> {
     if controller.options.reconcile_timeout.is_none() {
         return Ok("ok; reconciles have no timeout".to_owned());
     }

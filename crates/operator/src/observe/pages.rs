@@ -21,6 +21,8 @@ pub(crate) struct PageState {
     pub(crate) optional_informers: OptionalInformers,
     pub(crate) checks: Checks,
     pub(crate) phase: watch::Receiver<ManagerPhase>,
+    #[cfg(feature = "page")]
+    pub(crate) browser: super::page::BrowserState,
 }
 
 /// Returns the router of the bind address: all pages.

@@ -48,6 +48,12 @@ impl ProcessStatus {
     }
 }
 
+/// Returns the resident memory of this process. `None` if `/proc` cannot be read.
+#[cfg(feature = "page")]
+pub(crate) fn resident_bytes() -> Option<u64> {
+    Some(Process::myself().ok()?.stat().ok()?.rss_bytes().get())
+}
+
 impl Collector for ProcessCollector {
     /// Omits all metrics if `/proc` cannot be read, for example in a sandbox.
     fn encode(&self, mut encoder: DescriptorEncoder<'_>) -> fmt::Result {

@@ -14,7 +14,7 @@ use axum::{
     Router,
     http::{HeaderValue, header::CONNECTION},
 };
-use hyper::{server::conn::http1, service::Service};
+use hyper::{body::Incoming, server::conn::http1, service::Service};
 use hyper_util::{
     rt::{TokioIo, TokioTimer},
     service::TowerToHyperService,
@@ -71,6 +71,12 @@ pub(crate) enum Transport {
     #[cfg(feature = "tls")]
     Tls(super::tls::ServingCertificate),
 }
+
+/// An extension of each request. The token is cancelled when the server closes the connection. A response
+/// that does not end by itself must then end.
+#[derive(Clone)]
+#[cfg_attr(not(feature = "page"), expect(dead_code, reason = "only streams of updates read this"))]
+pub(crate) struct ConnectionClosing(pub(crate) CancellationToken);
 
 /// Binds a socket. The socket is non-blocking, because a runtime uses it later. Returns its address
 /// with the actual port.
@@ -144,8 +150,11 @@ async fn serve_http(
     stop: CancellationToken,
 ) {
     let (router, opened) = (TowerToHyperService::new(router), Instant::now());
-    let service = hyper::service::service_fn(move |request| {
+    let closing = stop.child_token();
+    let request_closing = ConnectionClosing(closing.clone());
+    let service = hyper::service::service_fn(move |mut request: hyper::Request<Incoming>| {
         let busy = state.begin_request();
+        request.extensions_mut().insert(request_closing.clone());
         let responded = router.call(request);
         async move {
             let mut response = responded.await?;
@@ -167,6 +176,7 @@ async fn serve_http(
         () = sleep(MAX_CONNECTION_AGE) => {}
         ended = served.as_mut() => return log_error(ended),
     }
+    closing.cancel();
     served.as_mut().graceful_shutdown();
     if let Ok(ended) = timeout(LAST_RESPONSE_TIMEOUT, served).await {
         log_error(ended);

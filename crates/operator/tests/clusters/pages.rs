@@ -80,6 +80,9 @@ async fn pages_contain_clusters_and_bad_cluster_does_not_fail_readiness() {
     get_until(address, "/debug/clusters", &["\"name\": \"bad\"", "\"state\": \"synced\"", "403"]).await;
     get_until(address, "/debug/informers", &["\"cluster\": \"good\""]).await;
     get_until(address, "/debug/why/configmap/good/default/web", &["\"key\": \"good/default/web\""]).await;
+    get_until(address, "/ui/clusters", &["good", "Synced", "broken", "the kubeconfig is not valid"]).await;
+    get_until(address, "/ui/caches", &["good: ConfigMap", "bad: ConfigMap", "403"]).await;
+    get_until(address, "/ui/key/configmap/good/default/web", &["Succeeded"]).await;
     let lines = [
         "cluster_reconciles_total{controller=\"configmap\",cluster=\"good\",result=\"success\"} 1\n",
         "cluster_reconciles_total{controller=\"configmap\",cluster=\"good\",result=\"error\"} 0\n",

@@ -178,6 +178,28 @@ async fn contexts_of_kubeconfig_file_are_added_and_removed() {
     running.await.unwrap().unwrap();
 }
 
+#[tokio::test]
+async fn second_context_with_the_same_cluster_name_is_skipped() {
+    let east = Server::builder().require_token(false).build();
+    east.create(&map("web", "east")).unwrap();
+    let listening = east.listen(LOCAL.into()).await.unwrap();
+    let unreachable = ([127, 0, 0, 1], 1).into();
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("config");
+    let contexts = [("team:b", unreachable), ("team/b", listening.local_addr())];
+    std::fs::write(&path, kubeconfig(&contexts).to_string()).unwrap();
+    let options = ManagerOptions { bind_address: None, ..ManagerOptions::default() };
+    let mut manager = Manager::new(client(&Server::new()), options).unwrap();
+    let clusters = manager.clusters(KubeconfigProvider::new().path(&path));
+    let maps = clusters.informer::<ConfigMap>();
+    let stop = CancellationToken::new();
+    let running = tokio::spawn(manager.run(stop.clone().cancelled_owned()));
+    wait_for(&clusters, "team:b", ClusterState::Synced, "").await;
+    assert_eq!(says(&maps.get(&key("team:b/default/web")).unwrap()), "east");
+    stop.cancel();
+    running.await.unwrap().unwrap();
+}
+
 #[tokio::test(start_paused = true)]
 async fn absent_kubeconfig_file_stops_the_manager() {
     let options = ManagerOptions { bind_address: None, ..ManagerOptions::default() };

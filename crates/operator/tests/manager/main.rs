@@ -6,6 +6,7 @@ mod failures;
 mod metrics;
 mod namespaces;
 mod optional;
+mod page;
 mod pages;
 mod rights;
 #[cfg(feature = "tls")]

@@ -370,6 +370,40 @@ async fn failed_review_returns_503_and_is_not_cached() {
     running.await.unwrap().unwrap();
 }
 
+#[cfg(feature = "page")]
+#[tokio::test]
+async fn pages_for_browsers_need_a_token() {
+    let certificates = Certificates::new();
+    let (world, address, _) = world(&certificates, true);
+    let (server, stop, running) = world.run();
+    let _user = server.faults().always(create("tokenreviews"), token_review(&prometheus()));
+    let _allowed = server.faults().always(create("subjectaccessreviews"), access_review(true));
+    for path in ["/", "/ui/caches", "/ui/key/a/b", "/ui/assets/page.js", "/ui/unknown"] {
+        let response = certificates.get(address, path, None).await.unwrap();
+        assert_eq!(response.code, 401, "{path}");
+    }
+    assert_eq!(certificates.get(address, "/ui/caches", Some("secret")).await.unwrap().code, 200);
+
+    let mut stream = certificates.connect(address).await.unwrap();
+    let head = "GET / HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer secret\r\nAccept: text/event-stream\r\n\r\n";
+    stream.write_all(head.as_bytes()).await.unwrap();
+    let mut text = String::new();
+    let mut bytes = [0; 1024];
+    while !text.contains("event: section") {
+        let length = timeout(30 * SECOND, stream.read(&mut bytes)).await.unwrap().unwrap();
+        text.push_str(&String::from_utf8_lossy(&bytes[..length]));
+    }
+    pass(11 * SECOND).await;
+    // The last chunk of a response is empty.
+    while !text.ends_with("\r\n0\r\n\r\n") {
+        let length = timeout(30 * SECOND, stream.read(&mut bytes)).await.unwrap().unwrap();
+        assert!(length > 0, "{text}");
+        text.push_str(&String::from_utf8_lossy(&bytes[..length]));
+    }
+    stop.cancel();
+    running.await.unwrap().unwrap();
+}
+
 #[tokio::test]
 async fn permission_check_covers_the_reviews() {
     let certificates = Certificates::new();

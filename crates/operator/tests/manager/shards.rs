@@ -369,6 +369,10 @@ async fn pages_contain_the_slots() {
     let line = "[+] shards of operator: owned slots: 64; waiting for caches: 0; slots without an owner: 0; processes: 1\n";
     assert!(ready.contains(line), "{ready}");
     assert_eq!((&page["waiting"], &page["moves"]["claimed"]), (&json!(""), &json!(64)), "{page}");
+    let (_, replicas) = get(address, "/ui/replicas").await;
+    for text in ["(this process)", "0-63", "64, 0, 0"] {
+        assert!(replicas.contains(text), "{text} is missing in\n{replicas}");
+    }
     let (_, metrics) = get(address, "/metrics").await;
     for line in [
         "shard_slots_owned{group=\"operator\"} 64.0\n",

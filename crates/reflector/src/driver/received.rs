@@ -56,7 +56,7 @@ impl<T: Send + Sync + 'static, S: Sink<T>> Driver<T, S> {
                     WatchEvent::OtherSlot { .. } => true,
                     event => event.object_id().is_some(),
                 };
-                let objects = events.iter().any(is_object);
+                let objects = events.iter().filter(|event| is_object(event)).count();
                 self.reflector.reports.events_received(objects, bookmarks, success);
                 let request = self.requests;
                 for event in events {

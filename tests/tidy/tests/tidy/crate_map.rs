@@ -60,7 +60,7 @@ fn level(line: &str) -> Option<usize> {
 /// Returns the first package name in a heading.
 fn package(heading: &str) -> Option<&str> {
     let words = heading.split(|c: char| !(c.is_ascii_alphanumeric() || c == '-' || c == '_'));
-    words.into_iter().find(|word| word.starts_with("kube-"))
+    words.into_iter().find(|word| word.starts_with("kube"))
 }
 
 #[cfg(test)]
