@@ -33,6 +33,8 @@ pub(super) struct Candidate<'a> {
 pub(super) struct Advice {
     pub(super) resource: String,
     pub(super) change: String,
+    /// The condition under which the change is possible.
+    pub(super) condition: &'static str,
     /// The library before the change.
     pub(super) library: &'static str,
     /// The memory before and after the change, in bytes.
@@ -74,6 +76,7 @@ impl Advice {
         Self {
             resource: candidate.resource.to_owned(),
             change,
+            condition: saving.change.condition(),
             library: library.name(),
             before: saving.before,
             after: saving.after,

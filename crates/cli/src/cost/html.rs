@@ -64,6 +64,7 @@ fn advice(report: &Report) -> Markup {
                     b { (advice.resource) } ": " (bytes(advice.before)) " with " (advice.library) "; "
                     (advice.change) ": " b { (bytes(advice.after)) }
                     " (−" (format!("{:.0}", advice.saved_percent)) " %)"
+                    div.small { "Condition: " (advice.condition) "." }
                     @for code in &advice.code { div { span.small { (code.library) ": " } code { (code.code) } } }
                 }
             }

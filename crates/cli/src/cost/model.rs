@@ -115,7 +115,8 @@ impl Model {
 
     /// Returns the largest relative error of all measured workloads, for example 0.07.
     pub(super) fn error(&self, library: Library) -> f64 {
-        self.library(library).map_or(0.0, |calibrated| calibrated.held_out_error.max(calibrated.training_error))
+        self.library(library)
+            .map_or(0.0, |calibrated| calibrated.held_out_error.max(calibrated.training_error))
     }
 }
 

@@ -46,6 +46,21 @@ impl Change {
         }
     }
 
+    /// Returns the condition under which a program can be changed in this way.
+    pub(super) fn condition(self) -> &'static str {
+        match self {
+            Self::MetadataOnly => "the program reads only metadata",
+            Self::DropManagedFields => "the program does not read managedFields",
+            Self::DropLastApplied => "the program reads neither managedFields nor this annotation",
+            Self::FieldSelector => "the program does not need the other objects",
+            Self::Typed => "the program can be written in Rust",
+            Self::Projection => "the program can be written in Rust, and reads only these fields",
+            Self::Lazy | Self::Compressed => {
+                "the program can be written in Rust, and can decode an object at each read"
+            }
+        }
+    }
+
     /// Returns whether the program keeps its library.
     pub(super) fn keeps_library(self, library: Library) -> bool {
         let is_change_to_ours =

@@ -216,6 +216,7 @@ fn advice(report: &Report, terminal: Terminal) -> String {
             advice.saved_percent
         );
         text += &format!("{}\n", terminal.paint(Tone::Good, &line));
+        text += &format!("   Condition: {}.\n", advice.condition);
         for code in &advice.code {
             text += &format!("   {}: {}\n", code.library, printable(&code.code));
         }
