@@ -34,7 +34,7 @@ struct Cli {
 enum Command {
     /// Check whether a user can run informers on this server.
     Check(CheckFlags),
-    /// Measure what a cache of each resource costs: memory, events and restarts.
+    /// Measure the cost of a cache of each resource: memory, events and restarts.
     Cost(Box<CostFlags>),
     /// Print the completion script of a shell.
     Completion(CompletionFlags),

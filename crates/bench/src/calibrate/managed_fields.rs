@@ -7,11 +7,11 @@ use serde_json::{Map, Value, json};
 pub(super) enum ManagedFields {
     /// No field.
     Missing,
-    /// One manager, which owns the spec.
+    /// One manager owns the spec.
     Few,
-    /// A manager that owns the spec, and the kubelet, which owns the status.
+    /// One manager owns the spec, and the kubelet owns the status.
     Usual,
-    /// Also a manager that applies the spec, and two that own metadata.
+    /// Also, one manager applies the spec, and two managers own metadata.
     Many,
 }
 

@@ -84,7 +84,8 @@ struct Tested {
 }
 
 impl Outcome {
-    /// Fits the coefficients of each library to the workloads of the training. `command` repeats the calibration.
+    /// Computes the coefficients of each library from the workloads of the training. `command` repeats the
+    /// calibration.
     pub(super) async fn new(
         command: String,
         contenders: &[&'static str],
@@ -166,7 +167,7 @@ impl Library {
     }
 }
 
-/// Returns the factors of the coefficients. The first factor is that of the base.
+/// Returns the factors of the coefficients. The base has the first factor.
 fn row(features: &Features) -> [f64; FEATURES + 1] {
     let [objects, bytes, values, managed_bytes, managed_values] = features.array();
     [1.0, objects, bytes, values, managed_bytes, managed_values]

@@ -1,4 +1,4 @@
-//! Chooses the changes that save the most memory, and shows their code.
+//! Chooses the changes that save the most memory, with their code.
 
 use serde::Serialize;
 
@@ -100,7 +100,7 @@ mod tests {
     }
 
     #[test]
-    fn largest_saving_is_first_and_small_savings_are_left_out() {
+    fn largest_saving_is_first_and_small_savings_are_absent() {
         let pods = [
             saving(Change::MetadataOnly, 50),
             saving(Change::Compressed, 300),

@@ -37,7 +37,7 @@ pub(super) struct Churn {
     pub(super) gaps: u64,
     /// The time during which events were counted.
     pub(super) seconds: f64,
-    /// Why the watch ended early.
+    /// The reason, if the watch stopped early.
     pub(super) ended: Option<String>,
 }
 
@@ -46,7 +46,7 @@ pub(super) struct Churn {
 pub(super) struct ManagerChurn {
     pub(super) events: u64,
     pub(super) bytes: u64,
-    /// The changed fields. The bytes are those of the events.
+    /// The changed fields, with the bytes of the events.
     pub(super) fields: Names,
 }
 
@@ -107,7 +107,7 @@ pub(super) fn reason(error: &ListWatchError) -> String {
     text.to_owned()
 }
 
-/// How a watch ended.
+/// The reason for the end of a watch.
 enum Ended {
     /// The time is over.
     Deadline,

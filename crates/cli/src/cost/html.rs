@@ -1,4 +1,4 @@
-//! The report as one HTML file, which contains its styles and charts and loads nothing.
+//! The report as one HTML file that contains its styles and charts, and loads no other file.
 
 use maud::{DOCTYPE, Markup, PreEscaped, html};
 
@@ -181,7 +181,7 @@ fn details(cost: &ResourceCost) -> Markup {
                     td { (part.name) } td.n { (part.objects) } td.n { (bytes(part.bytes)) }
                 } } } }
             } }
-            h3 { "What remains of a cache with a restriction" }
+            h3 { "Caches with a restriction" }
             table { tbody { @for selection in &cost.selections { tr {
                 td { (selection.restriction) } td.n { (selection.objects) } td.n { (bytes(selection.bytes)) }
             } } } }

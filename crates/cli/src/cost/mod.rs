@@ -1,7 +1,7 @@
-//! `cost`: what does an informer cost in this cluster?
+//! `cost`: the cost of an informer in this cluster.
 //!
-//! The command lists each resource page by page. It builds each representation of an object in memory, counts its
-//! bytes, and drops it. Estimates for other libraries come from a model that `kube-bench calibrate` fits.
+//! The command lists each resource page by page. It builds each representation of an object in memory, counts
+//! the bytes, and drops the object. `kube-bench calibrate` computes the model of other libraries.
 
 mod advice;
 mod attribution;
@@ -55,8 +55,8 @@ const DEFAULT_REPLICAS: u64 = 1;
 /// The options of `cost`.
 #[derive(Debug, Args)]
 pub(crate) struct CostFlags {
-    /// The resources, for example pods or deployments.apps. The default is all resources that can be listed and
-    /// watched.
+    /// The resources, for example pods or deployments.apps. The default is all resources that support list and
+    /// watch.
     #[arg(value_name = "RESOURCE")]
     resources: Vec<String>,
     /// Watch for this time, and count the events of each field manager, for example 60s.
@@ -72,7 +72,7 @@ pub(crate) struct CostFlags {
     /// The library of the program, to which the advice refers.
     #[arg(long, value_enum, default_value_t = Library::ClientGo)]
     library: Library,
-    /// Show what remains of each cache with this label selector. The flag can be repeated.
+    /// Also print the size of each cache with this label selector. The flag can be repeated.
     #[arg(long, value_name = "SELECTOR", value_parser = label_selector)]
     try_selector: Vec<(String, LabelSelector)>,
     /// The number of replicas that restart. The default is 1, or the replicas of the workload.
@@ -98,7 +98,8 @@ fn label_selector(text: &str) -> Result<(String, LabelSelector), String> {
 ///
 /// # Errors
 ///
-/// Fails if the resources of the server, the workload or its rights cannot be read, or if the report cannot be written.
+/// Fails if the resources of the server, the workload or its rights cannot be read, or if the report cannot be
+/// written.
 pub(crate) async fn cost(
     session: &Session,
     flags: &CostFlags,
@@ -185,7 +186,7 @@ impl Chosen {
     }
 }
 
-/// Lists all targets, one after the other. Then watches all of them for `duration`.
+/// Lists all targets, one after the other. Then watches all targets for `duration`.
 async fn measure(
     session: &Session,
     targets: Vec<Target>,

@@ -61,7 +61,7 @@ pub(super) struct Model {
     libraries: Vec<Calibrated>,
 }
 
-/// The versions that were measured.
+/// The measured versions.
 #[derive(Clone, Debug, Default, Deserialize, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub(super) struct Versions {

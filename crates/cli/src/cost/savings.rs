@@ -1,4 +1,4 @@
-//! What a change of an informer would save.
+//! The memory that a change of an informer saves.
 
 use serde::Serialize;
 
@@ -36,8 +36,8 @@ impl Change {
     pub(super) fn name(self) -> &'static str {
         match self {
             Self::MetadataOnly => "metadata only",
-            Self::DropManagedFields => "without managedFields",
-            Self::DropLastApplied => "without managedFields and last-applied-configuration",
+            Self::DropManagedFields => "remove managedFields",
+            Self::DropLastApplied => "remove managedFields and last-applied-configuration",
             Self::FieldSelector => "field selector",
             Self::Typed => "kube-informer, typed",
             Self::Projection => "kube-informer, only the fields of --fields",
@@ -74,7 +74,7 @@ impl Change {
 #[serde(rename_all = "camelCase")]
 pub(super) struct Saving {
     pub(super) change: Change,
-    /// The selector of the change, if it has one.
+    /// The selector of a change to a selector.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) selector: Option<String>,
     pub(super) before: u64,
@@ -93,7 +93,8 @@ impl Saving {
     }
 }
 
-/// Returns the changes that save memory, the largest saving first. `before` is the memory with `library` in bytes.
+/// Returns the changes that save memory, the largest saving first. `before` is the memory with `library` in
+/// bytes.
 pub(super) fn savings(listed: &Listed, before: u64, library: Library) -> Vec<Saving> {
     let usage = &listed.usage;
     let forms = usage.forms;
@@ -102,7 +103,7 @@ pub(super) fn savings(listed: &Listed, before: u64, library: Library) -> Vec<Sav
         // An informer of this project removes managedFields by default.
         Library::KubeInformer => vec![(Change::MetadataOnly, forms.metadata)],
         _ => vec![
-            // An upper bound: the coefficients include the fields of a Pod that metadata does not have.
+            // An upper bound, because the coefficients include the other fields of a Pod.
             (Change::MetadataOnly, predicted(&usage.metadata)),
             (Change::DropManagedFields, predicted(&usage.features)),
             (Change::DropLastApplied, predicted(&usage.without_last_applied)),

@@ -50,7 +50,7 @@ async fn rate_of_each_manager_is_counted_within_ten_percent() {
     let client = cluster.client().await;
     let (writes, begun) = (std::sync::atomic::AtomicU64::new(0), Instant::now());
     let report = tokio::select! {
-        () = write(client, &writes) => unreachable!("the writer ended"),
+        () = write(client, &writes) => unreachable!("the writer stopped"),
         report = cluster.report(&["configmaps", "--duration", "4s"]) => report,
     };
     let rate = writes.into_inner() as f64 / begun.elapsed().as_secs_f64();
@@ -72,7 +72,7 @@ async fn rate_of_each_manager_is_counted_within_ten_percent() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn resource_without_events_has_none() {
+async fn resource_without_events_reports_zero() {
     let cluster = Cluster::serve(server().build()).await;
     let report = cluster.report(&["configmaps", "--duration", "300ms"]).await;
     assert_eq!(row(&report, "configmaps")["events"]["managers"], json!([]));

@@ -33,7 +33,7 @@ async fn forbidden_resource_is_one_row_with_its_reason() {
     assert_eq!(report["failures"], json!([{"resource": "secrets", "reason": "forbidden (403)"}]));
     assert_eq!(report["resources"].as_array().map(Vec::len), Some(2));
     let output = cluster.cost(&["secrets", "--as", "reader"]).await;
-    assert_eq!(output.status.code(), Some(1), "nothing was counted: {output:?}");
+    assert_eq!(output.status.code(), Some(1), "no resource was counted: {output:?}");
 }
 
 #[tokio::test]
