@@ -7,11 +7,11 @@ use serde_json::{Map, Value, json};
 pub(super) enum ManagedFields {
     /// No field.
     Missing,
-    /// One manager owns the spec.
+    /// A manager owns the spec.
     Few,
-    /// One manager owns the spec, and the kubelet owns the status.
+    /// A manager owns the spec, and the kubelet owns the status.
     Usual,
-    /// Also, one manager applies the spec, and two managers own metadata.
+    /// Also, a manager applies the spec, and two managers own metadata.
     Many,
 }
 

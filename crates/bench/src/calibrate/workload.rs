@@ -63,8 +63,8 @@ use ManagedFields::{Few, Many, Missing, Usual};
 
 /// All workloads. A held-out workload has another shape than each training workload.
 pub(super) const ALL: [Workload; 17] = [
-    training("one container", 150, shape(-1, 0, (0, 0), Usual)),
-    training("one container without managedFields", 200, shape(-1, 0, (0, 0), Missing)),
+    training("single container", 150, shape(-1, 0, (0, 0), Usual)),
+    training("single container without managedFields", 200, shape(-1, 0, (0, 0), Missing)),
     training("two containers", 100, shape(0, 0, (0, 0), Usual)),
     training("two containers without managedFields", 100, shape(0, 0, (0, 0), Missing)),
     training("two containers, many managers", 75, shape(0, 0, (0, 0), Many)),
@@ -76,7 +76,7 @@ pub(super) const ALL: [Workload; 17] = [
     training("large annotations", 75, shape(0, 0, (4, 2_000), Usual)),
     training("very large annotations without managedFields", 30, shape(-1, 0, (2, 20_000), Missing)),
     held_out("three containers", 80, shape(1, 5, (2, 100), Usual)),
-    held_out("one container with a large annotation", 100, shape(-1, 10, (1, 6_000), Few)),
+    held_out("single container with a large annotation", 100, shape(-1, 10, (1, 6_000), Few)),
     held_out("six containers, many managers", 40, shape(4, 0, (5, 40), Many)),
     held_out("many variables and annotations", 60, shape(0, 30, (20, 60), Missing)),
     held_out("small Pods, many objects", 300, shape(-1, 0, (1, 30), Few)),
