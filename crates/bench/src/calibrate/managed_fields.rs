@@ -22,24 +22,24 @@ pub(super) fn managed_fields(managers: ManagedFields, object: &Value) -> Option<
         Value::Object(named.collect())
     };
     let metadata = of(&["metadata"]);
-    let spec = || entry("kube-controller-manager", "Update", None, of(&["metadata", "spec"]));
-    let status = || entry("kubelet", "Update", Some("status"), of(&["status"]));
+    let spec = || entry("kube-controller-manager", "Update", None, &of(&["metadata", "spec"]));
+    let status = || entry("kubelet", "Update", Some("status"), &of(&["status"]));
     let entries = match managers {
         ManagedFields::Missing => return None,
         ManagedFields::Few => vec![spec()],
         ManagedFields::Usual => vec![spec(), status()],
         ManagedFields::Many => vec![
-            entry("gitops-controller", "Apply", None, of(&["spec"])),
+            entry("gitops-controller", "Apply", None, &of(&["spec"])),
             spec(),
             status(),
-            entry("policy-webhook", "Update", None, metadata.clone()),
-            entry("cost-labels", "Update", None, metadata),
+            entry("policy-webhook", "Update", None, &metadata),
+            entry("cost-labels", "Update", None, &metadata),
         ],
     };
     Some(entries.into())
 }
 
-fn entry(manager: &str, operation: &str, subresource: Option<&str>, fields: Value) -> Value {
+fn entry(manager: &str, operation: &str, subresource: Option<&str>, fields: &Value) -> Value {
     let mut entry = json!({
         "manager": manager,
         "operation": operation,

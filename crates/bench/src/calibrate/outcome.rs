@@ -10,9 +10,6 @@ use super::features::{FEATURES, Features};
 use super::fit::fit;
 use super::workload::{Part, Workload};
 
-/// The command that creates the file with the coefficients.
-const COMMAND: &str =
-    "cargo run --release -p kube-bench -- calibrate --out crates/cli/src/cost/coefficients.json";
 /// The measured versions of libraries that are compiled into this program.
 const LOCK: &str = include_str!("../../../../Cargo.lock");
 const GO_MODULE: &str = include_str!("../../go/go.mod");

@@ -131,7 +131,7 @@ impl Shape {
             containers[0]["env"].as_array_mut()?.push(value);
         }
         let spec = object["spec"].as_object_mut()?;
-        spec.extend(defaults(node));
+        spec.extend(defaults(&node));
         resize(status["status"]["containerStatuses"].as_array_mut()?, self.containers);
         object["status"] = status["status"].take();
         if let Some(fields) = managed_fields(self.managed_fields, &object) {
@@ -149,7 +149,7 @@ impl Shape {
 }
 
 /// Fields that kube-apiserver adds to each Pod.
-fn defaults(node: Value) -> Map<String, Value> {
+fn defaults(node: &Value) -> Map<String, Value> {
     let defaults = json!({
         "nodeName": node,
         "dnsPolicy": "ClusterFirst",

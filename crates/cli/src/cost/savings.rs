@@ -98,7 +98,7 @@ impl Saving {
 pub(super) fn savings(listed: &Listed, before: u64, library: Library) -> Vec<Saving> {
     let usage = &listed.usage;
     let forms = usage.forms;
-    let predicted = |features: &Features| Model::get().bytes(library, &features.without_managed_fields());
+    let predicted = |features: &Features| Model::get().bytes_without_managed_fields(library, features);
     let of_library = match library {
         // An informer of this project removes managedFields by default.
         Library::KubeInformer => vec![(Change::MetadataOnly, forms.metadata)],
