@@ -114,6 +114,8 @@ fn connected(
             () = interrupted() => return Ok(ExitStatus::Interrupted),
         };
         let result = tokio::select! {
+            // A command can also wait for Ctrl-C, to print a partial result.
+            biased;
             result = command(&session) => result,
             () = interrupted() => Ok(ExitStatus::Interrupted),
         };

@@ -78,3 +78,20 @@ async fn resource_without_events_reports_zero() {
     assert_eq!(row(&report, "configmaps")["events"]["managers"], json!([]));
     assert_eq!(report["total"]["eventsPerSecond"], 0.0);
 }
+
+#[cfg(unix)]
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn interrupt_prints_events_until_then() {
+    let cluster = Cluster::serve(server().build()).await;
+    let child = cluster.spawn(&["configmaps", "-o", "json", "--duration", "1h"]);
+    // The program watches after its list.
+    while cluster.watches("configmaps") == 0 {
+        tokio::time::sleep(PERIOD).await;
+    }
+    let pid = child.id().unwrap().to_string();
+    assert!(std::process::Command::new("kill").args(["-INT", &pid]).status().unwrap().success());
+    let output = child.wait_with_output().await.unwrap();
+    assert_eq!(output.status.code(), Some(130), "{output:?}");
+    let report: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
+    assert_eq!(row(&report, "configmaps")["events"]["managers"], json!([]));
+}
