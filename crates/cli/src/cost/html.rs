@@ -14,9 +14,9 @@ const CHART_ROWS: usize = 12;
 
 const STYLE: &str = "
 :root{color-scheme:light dark;--a:#2563eb;--b:#93a3b8;--line:#8884}
-body{font:15px/1.5 system-ui,sans-serif;max-width:70rem;margin:2rem auto;padding:0 1rem}
+body{font:15px/1.5 system-ui,sans-serif;max-width:84rem;margin:2rem auto;padding:0 1rem}
 table{border-collapse:collapse;width:100%;margin:1rem 0}
-th,td{text-align:left;padding:.25rem .6rem;border-bottom:1px solid var(--line);vertical-align:top}
+th,td{text-align:left;padding:.25rem .5rem;border-bottom:1px solid var(--line);vertical-align:top}
 td.n,th.n{text-align:right;font-variant-numeric:tabular-nums;white-space:nowrap}
 svg{width:100%;height:auto}svg text{font:12px system-ui,sans-serif;fill:currentColor}
 .bar{fill:var(--a)}.rest{fill:var(--b)}code{font-size:.85em;overflow-wrap:anywhere}
