@@ -25,7 +25,7 @@ pub(crate) fn server() -> ServerBuilder {
 pub(crate) struct Cluster {
     folder: TempDir,
     _listening: Listening,
-    server: Server,
+    pub(crate) server: Server,
 }
 
 impl Cluster {
