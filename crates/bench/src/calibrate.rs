@@ -1,8 +1,8 @@
 //! The calibration of `kubectl informer cost`: measures the memory of informers of each library with many
-//! workloads, fits coefficients, and tests the coefficients with workloads that the fit did not use.
+//! workloads, computes coefficients, and tests the coefficients with other workloads.
 //!
-//! The memory of a program is measured after each object has changed several times. The heap of a Go program then
-//! has its usual size, because its garbage collector has run.
+//! The memory of a program is measured after each object has changed several times. The garbage collector of a
+//! Go program has then run, so its heap has the usual size.
 
 #[path = "../../cli/src/cost/features.rs"]
 mod features;

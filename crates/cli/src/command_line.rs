@@ -128,21 +128,21 @@ fn connected(
 ) -> Result<ExitStatus, CliError> {
     connected_until_end(flags, async |session| {
         tokio::select! {
+            // A command can also wait for Ctrl-C, to print a partial result.
+            biased;
             result = command(session) => result,
             () = interrupted() => Ok(ExitStatus::Interrupted),
         }
     })
 }
 
-/// Runs a command with a session, until the command ends. The command itself ends if the user presses Ctrl-C, for
-/// example after it has written a file.
+/// Runs a command with a session, until the command completes. Ctrl-C stops only the connection. The command
+/// itself handles a later Ctrl-C, for example to write a file.
 fn connected_until_end(
     flags: &ConnectionFlags,
     command: impl AsyncFnOnce(&Session) -> Result<ExitStatus, CliError>,
 ) -> Result<ExitStatus, CliError> {
-    let runtime = Builder::new_multi_thread().worker_threads(2).enable_all().build();
-    let runtime = runtime.map_err(|error| CliError::Command(Box::new(error)))?;
-    runtime.block_on(async {
+    block_on(async {
         let session = tokio::select! {
             session = Session::open(flags) => session?,
             () = interrupted() => return Ok(ExitStatus::Interrupted),
@@ -153,18 +153,21 @@ fn connected_until_end(
     })
 }
 
-/// Runs a command that opens its own session if it needs one, until the command ends or the user presses Ctrl-C.
+/// Runs a command that opens a session only if necessary. Ctrl-C stops the command.
 fn interruptible(
     command: impl Future<Output = Result<ExitStatus, CliError>>,
 ) -> Result<ExitStatus, CliError> {
-    let runtime = Builder::new_multi_thread().worker_threads(2).enable_all().build();
-    let runtime = runtime.map_err(|error| CliError::Command(Box::new(error)))?;
-    runtime.block_on(async {
+    block_on(async {
         tokio::select! {
             result = command => result,
             () = interrupted() => Ok(ExitStatus::Interrupted),
         }
     })
+}
+
+fn block_on(command: impl Future<Output = Result<ExitStatus, CliError>>) -> Result<ExitStatus, CliError> {
+    let runtime = Builder::new_multi_thread().worker_threads(2).enable_all().build();
+    runtime.map_err(|error| CliError::Command(Box::new(error)))?.block_on(command)
 }
 
 /// Returns the problem and the suggested option of clap's error as one line, without the usage.

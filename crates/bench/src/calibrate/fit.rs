@@ -32,7 +32,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn exact_coefficients_are_found() {
+    fn fit_returns_exact_coefficients() {
         let rows: Vec<_> = (1..20)
             .map(|at| {
                 let row = [1.0, f64::from(at), f64::from(at * at % 7)];

@@ -7,11 +7,11 @@ use serde_json::{Map, Value, json};
 pub(super) enum ManagedFields {
     /// No field.
     Missing,
-    /// One manager, which owns the spec.
+    /// A manager owns the spec.
     Few,
-    /// A manager that owns the spec, and the kubelet, which owns the status.
+    /// A manager owns the spec, and the kubelet owns the status.
     Usual,
-    /// Also a manager that applies the spec, and two that own metadata.
+    /// Also, a manager applies the spec, and two managers own metadata.
     Many,
 }
 
@@ -22,24 +22,24 @@ pub(super) fn managed_fields(managers: ManagedFields, object: &Value) -> Option<
         Value::Object(named.collect())
     };
     let metadata = of(&["metadata"]);
-    let spec = || entry("kube-controller-manager", "Update", None, of(&["metadata", "spec"]));
-    let status = || entry("kubelet", "Update", Some("status"), of(&["status"]));
+    let spec = || entry("kube-controller-manager", "Update", None, &of(&["metadata", "spec"]));
+    let status = || entry("kubelet", "Update", Some("status"), &of(&["status"]));
     let entries = match managers {
         ManagedFields::Missing => return None,
         ManagedFields::Few => vec![spec()],
         ManagedFields::Usual => vec![spec(), status()],
         ManagedFields::Many => vec![
-            entry("gitops-controller", "Apply", None, of(&["spec"])),
+            entry("gitops-controller", "Apply", None, &of(&["spec"])),
             spec(),
             status(),
-            entry("policy-webhook", "Update", None, metadata.clone()),
-            entry("cost-labels", "Update", None, metadata),
+            entry("policy-webhook", "Update", None, &metadata),
+            entry("cost-labels", "Update", None, &metadata),
         ],
     };
     Some(entries.into())
 }
 
-fn entry(manager: &str, operation: &str, subresource: Option<&str>, fields: Value) -> Value {
+fn entry(manager: &str, operation: &str, subresource: Option<&str>, fields: &Value) -> Value {
     let mut entry = json!({
         "manager": manager,
         "operation": operation,

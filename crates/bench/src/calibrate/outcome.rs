@@ -10,9 +10,6 @@ use super::features::{FEATURES, Features};
 use super::fit::fit;
 use super::workload::{Part, Workload};
 
-/// The command that creates the file with the coefficients.
-const COMMAND: &str =
-    "cargo run --release -p kube-bench -- calibrate --out crates/cli/src/cost/coefficients.json";
 /// The measured versions of libraries that are compiled into this program.
 const LOCK: &str = include_str!("../../../../Cargo.lock");
 const GO_MODULE: &str = include_str!("../../go/go.mod");
@@ -84,7 +81,8 @@ struct Tested {
 }
 
 impl Outcome {
-    /// Fits the coefficients of each library to the workloads of the training. `command` repeats the calibration.
+    /// Computes the coefficients of each library from the workloads of the training. `command` repeats the
+    /// calibration.
     pub(super) async fn new(
         command: String,
         contenders: &[&'static str],
@@ -166,7 +164,7 @@ impl Library {
     }
 }
 
-/// Returns the factors of the coefficients. The first factor is that of the base.
+/// Returns the factors of the coefficients. The base has the first factor.
 fn row(features: &Features) -> [f64; FEATURES + 1] {
     let [objects, bytes, values, managed_bytes, managed_values] = features.array();
     [1.0, objects, bytes, values, managed_bytes, managed_values]

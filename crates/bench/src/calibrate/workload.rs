@@ -1,5 +1,5 @@
-//! The workloads of a calibration: Pods that differ in their size, their number of fields, their annotations and
-//! their managedFields.
+//! The workloads of a calibration: Pods with different sizes, numbers of fields, annotations and
+//! managedFields.
 
 use anyhow::{Context as _, Result};
 use fastrand::Rng;
@@ -63,20 +63,20 @@ use ManagedFields::{Few, Many, Missing, Usual};
 
 /// All workloads. A held-out workload has another shape than each training workload.
 pub(super) const ALL: [Workload; 17] = [
-    training("one container", 150, shape(-1, 0, (0, 0), Usual)),
-    training("one container, no managedFields", 200, shape(-1, 0, (0, 0), Missing)),
+    training("single container", 150, shape(-1, 0, (0, 0), Usual)),
+    training("single container without managedFields", 200, shape(-1, 0, (0, 0), Missing)),
     training("two containers", 100, shape(0, 0, (0, 0), Usual)),
-    training("two containers, no managedFields", 100, shape(0, 0, (0, 0), Missing)),
+    training("two containers without managedFields", 100, shape(0, 0, (0, 0), Missing)),
     training("two containers, many managers", 75, shape(0, 0, (0, 0), Many)),
     training("four containers", 50, shape(2, 0, (0, 0), Usual)),
     training("eight containers, few managers", 50, shape(6, 0, (0, 0), Few)),
     training("many variables", 50, shape(0, 60, (0, 0), Usual)),
-    training("many variables, no managedFields", 75, shape(0, 60, (0, 0), Missing)),
+    training("many variables without managedFields", 75, shape(0, 60, (0, 0), Missing)),
     training("many small annotations", 75, shape(-1, 0, (60, 20), Usual)),
     training("large annotations", 75, shape(0, 0, (4, 2_000), Usual)),
-    training("very large annotations, no managedFields", 30, shape(-1, 0, (2, 20_000), Missing)),
+    training("very large annotations without managedFields", 30, shape(-1, 0, (2, 20_000), Missing)),
     held_out("three containers", 80, shape(1, 5, (2, 100), Usual)),
-    held_out("one container, one large annotation", 100, shape(-1, 10, (1, 6_000), Few)),
+    held_out("single container with a large annotation", 100, shape(-1, 10, (1, 6_000), Few)),
     held_out("six containers, many managers", 40, shape(4, 0, (5, 40), Many)),
     held_out("many variables and annotations", 60, shape(0, 30, (20, 60), Missing)),
     held_out("small Pods, many objects", 300, shape(-1, 0, (1, 30), Few)),
@@ -131,7 +131,7 @@ impl Shape {
             containers[0]["env"].as_array_mut()?.push(value);
         }
         let spec = object["spec"].as_object_mut()?;
-        spec.extend(defaults(node));
+        spec.extend(defaults(&node));
         resize(status["status"]["containerStatuses"].as_array_mut()?, self.containers);
         object["status"] = status["status"].take();
         if let Some(fields) = managed_fields(self.managed_fields, &object) {
@@ -149,7 +149,7 @@ impl Shape {
 }
 
 /// Fields that kube-apiserver adds to each Pod.
-fn defaults(node: Value) -> Map<String, Value> {
+fn defaults(node: &Value) -> Map<String, Value> {
     let defaults = json!({
         "nodeName": node,
         "dnsPolicy": "ClusterFirst",
@@ -186,7 +186,7 @@ fn merge(target: &mut Value, patch: Value) {
                 merge(target.entry(name).or_insert(Value::Null), value);
             }
         }
-        // The restarted Pod reports only its changed conditions. The server keeps the others.
+        // The restarted Pod reports only its changed conditions. The server keeps the other conditions.
         (Value::Array(target), Value::Array(patch)) if patch.len() < target.len() => {
             target.truncate(target.len() - patch.len());
             target.extend(patch);

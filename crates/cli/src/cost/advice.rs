@@ -1,4 +1,4 @@
-//! Chooses the changes that save the most memory, and shows their code.
+//! Chooses the changes that save the most memory, with their code.
 
 use serde::Serialize;
 
@@ -33,6 +33,8 @@ pub(super) struct Candidate<'a> {
 pub(super) struct Advice {
     pub(super) resource: String,
     pub(super) change: String,
+    /// The condition under which the change is possible.
+    pub(super) condition: &'static str,
     /// The library before the change.
     pub(super) library: &'static str,
     /// The memory before and after the change, in bytes.
@@ -74,6 +76,7 @@ impl Advice {
         Self {
             resource: candidate.resource.to_owned(),
             change,
+            condition: saving.change.condition(),
             library: library.name(),
             before: saving.before,
             after: saving.after,
@@ -97,7 +100,7 @@ mod tests {
     }
 
     #[test]
-    fn largest_saving_is_first_and_small_savings_are_left_out() {
+    fn largest_saving_is_first_and_small_savings_are_absent() {
         let pods = [
             saving(Change::MetadataOnly, 50),
             saving(Change::Compressed, 300),

@@ -23,7 +23,8 @@ pub(super) struct Attribution {
 /// A path of field names.
 type Path = Vec<String>;
 
-/// Finds the writer of the version `after`, which follows `before`. Without `before`, the writer created the object.
+/// Finds the writer of the version `after`, which follows `before`. Without `before`, the writer created the
+/// object.
 pub(super) fn attribute(before: Option<&Value>, after: &Value) -> Attribution {
     let mut changed = Vec::new();
     if let Some(before) = before {
@@ -33,12 +34,12 @@ pub(super) fn attribute(before: Option<&Value>, after: &Value) -> Attribution {
         changed.iter().any(|path| matches!(&path[..], [_, field] if field == "deletionTimestamp"));
     let unknown = if is_deletion { DELETION } else { UNKNOWN_MANAGER };
     let manager = writer(before, after, &changed).map_or_else(|| unknown.to_owned(), name);
-    Attribution { manager, fields: changed.iter().map(|path| text(path)).collect() }
+    Attribution { manager, fields: changed.iter().map(text).collect() }
 }
 
 /// Returns the entry of the writer. A server sets the time of the entry at each write, in seconds.
 ///
-/// If several managers or none has a new time, the writer is the latest of the managers that own a changed field.
+/// If not exactly one manager has a new time, the writer is the latest manager that owns a changed field.
 fn writer<'a>(before: Option<&Value>, after: &'a Value, changed: &[Path]) -> Option<&'a Value> {
     let entries = || managers(after);
     let is_new = |entry: &&Value| {
@@ -68,7 +69,7 @@ fn time(entry: &Value) -> &str {
     entry.get("time").and_then(Value::as_str).unwrap_or_default()
 }
 
-/// Returns whether the entry owns the field, or a part of it.
+/// Returns whether the entry owns the field or a part of the field.
 fn owns(entry: &Value, path: &Path) -> bool {
     let mut fields = entry.get("fieldsV1");
     for name in path {
@@ -91,8 +92,8 @@ fn name(entry: &Value) -> String {
     }
 }
 
-/// Collects the paths of the fields that differ, except for the fields that each write changes. Items of a list have
-/// no `kind` and `apiVersion`, but the objects of events have them.
+/// Collects the paths of the fields that differ, except for the fields that each write changes. `kind` and
+/// `apiVersion` are absent in lists and present in events, so they are not changes.
 fn diff(before: &Value, after: &Value, path: &mut Path, changed: &mut Vec<Path>) {
     if before == after || changed.len() == MAX_FIELDS || is_bookkeeping(path) {
         return;

@@ -11,7 +11,8 @@ use kube_informer::{
 };
 use kube_object::NoCache;
 use serde_json::Value;
-use tokio::time::{Instant, sleep, timeout_at};
+use tokio::time::{Instant, sleep, sleep_until};
+use tokio_util::sync::CancellationToken;
 
 use super::{
     attribution::{DELETION, UNKNOWN_MANAGER, attribute},
@@ -37,7 +38,7 @@ pub(super) struct Churn {
     pub(super) gaps: u64,
     /// The time during which events were counted.
     pub(super) seconds: f64,
-    /// Why the watch ended early.
+    /// The reason, if the watch stopped early.
     pub(super) ended: Option<String>,
 }
 
@@ -46,11 +47,33 @@ pub(super) struct Churn {
 pub(super) struct ManagerChurn {
     pub(super) events: u64,
     pub(super) bytes: u64,
-    /// The changed fields. The bytes are those of the events.
+    /// The changed fields, with the bytes of the events.
     pub(super) fields: Names,
 }
 
-/// Watches a listed resource until a time.
+/// The end of all watches.
+#[derive(Clone, Debug)]
+pub(super) struct WatchEnd {
+    pub(super) at: Instant,
+    /// Stops the watches before this time.
+    pub(super) stop: CancellationToken,
+}
+
+impl WatchEnd {
+    /// Waits until the end.
+    async fn reached(&self) {
+        tokio::select! {
+            () = self.stop.cancelled() => {}
+            () = sleep_until(self.at) => {}
+        }
+    }
+
+    fn is_reached(&self) -> bool {
+        self.stop.is_cancelled() || Instant::now() >= self.at
+    }
+}
+
+/// Watches a listed resource until the end of all watches.
 ///
 /// # Cancel safety
 ///
@@ -59,19 +82,28 @@ pub(super) async fn observe(
     listed: &mut Listed,
     source: &Source,
     settings: &ListSettings,
-    until: Instant,
+    end: &WatchEnd,
 ) -> Churn {
     let mut churn = Churn::default();
     loop {
-        let opened = watch_once(listed, source, &mut churn, until).await;
+        let opened = tokio::select! {
+            biased;
+            () = end.reached() => break,
+            opened = watch_once(listed, source, &mut churn) => opened,
+        };
         match opened {
-            Ok(Ended::Deadline) => break,
-            Ok(Ended::Closed) => {}
+            // The server closed the watch.
+            Ok(()) => {}
             Err(error) => match error.class() {
                 ErrorClass::Expired | ErrorClass::TooLarge => {
                     churn.gaps += 1;
                     listed.held.clear();
-                    match list(&listed.target.clone(), source, settings, &Progress::hidden()).await {
+                    let (target, progress) = (listed.target.clone(), Progress::hidden());
+                    let again = tokio::select! {
+                        () = end.reached() => break,
+                        again = list(&target, source, settings, &progress) => again,
+                    };
+                    match again {
                         Ok(again) => (listed.held, listed.version) = (again.held, again.version),
                         Err(error) => churn.ended = Some(reason(&error)),
                     }
@@ -83,11 +115,14 @@ pub(super) async fn observe(
                     churn.ended = Some(reason(&error));
                 }
                 _ => {
-                    let _ = timeout_at(until, sleep(RETRY_DELAY)).await;
+                    tokio::select! {
+                        () = end.reached() => {}
+                        () = sleep(RETRY_DELAY) => {}
+                    }
                 }
             },
         }
-        if churn.ended.is_some() || Instant::now() >= until {
+        if churn.ended.is_some() || end.is_reached() {
             break;
         }
     }
@@ -107,32 +142,14 @@ pub(super) fn reason(error: &ListWatchError) -> String {
     text.to_owned()
 }
 
-/// How a watch ended.
-enum Ended {
-    /// The time is over.
-    Deadline,
-    /// The server closed the watch. It can be opened again.
-    Closed,
-}
-
-async fn watch_once(
-    listed: &mut Listed,
-    source: &Source,
-    churn: &mut Churn,
-    until: Instant,
-) -> Result<Ended, ListWatchError> {
-    let request =
-        WatchRequest { from: WatchFrom::Version(listed.version.clone()), timeout: None, bookmarks: true };
-    let mut events = source.watch(request, Arc::new(NoCache));
-    loop {
-        match timeout_at(until, events.try_next()).await {
-            Err(_) => return Ok(Ended::Deadline),
-            Ok(batch) => match batch? {
-                None => return Ok(Ended::Closed),
-                Some(batch) => batch.into_iter().for_each(|event| apply(event, listed, churn)),
-            },
-        }
+/// Counts events until the server closes the watch.
+async fn watch_once(listed: &mut Listed, source: &Source, churn: &mut Churn) -> Result<(), ListWatchError> {
+    let from = WatchFrom::Version(listed.version.clone());
+    let mut events = source.watch(WatchRequest { from, timeout: None, bookmarks: true }, Arc::new(NoCache));
+    while let Some(batch) = events.try_next().await? {
+        batch.into_iter().for_each(|event| apply(event, listed, churn));
     }
+    Ok(())
 }
 
 /// Counts an event, and replaces the held object.
@@ -151,7 +168,7 @@ fn apply(event: WatchEvent<Lazy<DynamicObject>>, listed: &mut Listed, churn: &mu
             listed.version = id.version;
         }
         WatchEvent::Bookmark { version, .. } | WatchEvent::OtherSlot { version, .. } => {
-            listed.version = version
+            listed.version = version;
         }
         WatchEvent::Added(object) | WatchEvent::Modified(object) => {
             listed.version = object.id().version.clone();

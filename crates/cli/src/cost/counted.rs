@@ -5,8 +5,8 @@ use std::sync::{Arc, LazyLock};
 use kube_informer::{Entry, Object, ObjectId, ObjectIdRef, Store};
 use kube_object::Delta;
 
-/// The bytes that malloc of glibc adds to an allocation on average: a header of 8 bytes, and half of the rounding to
-/// 16 bytes.
+/// The bytes that malloc of glibc adds to an allocation on average: a header of 8 bytes, and half of the
+/// rounding to 16 bytes.
 const MALLOC_OVERHEAD_BYTES: u64 = 16;
 
 /// The number of objects that measure the overhead of the store.
@@ -22,7 +22,8 @@ pub(super) fn counted<T>(build: impl FnOnce() -> T) -> (T, u64) {
     (built.unwrap_or_else(|| unreachable!("the value was not built")), bytes)
 }
 
-/// Returns the memory that the store of an informer needs for each object in addition to the object, in bytes.
+/// Returns the memory that the store of an informer needs for each object in addition to the object, in
+/// bytes.
 pub(super) fn store_bytes_per_object() -> u64 {
     *STORE_BYTES
 }
@@ -34,7 +35,7 @@ static STORE_BYTES: LazyLock<u64> = LazyLock::new(|| {
         Delta::Put(Entry::new(id.clone(), Arc::new(Identity(id))))
     };
     let batch: Vec<Delta<Identity>> = (0..STORE_OBJECTS).map(entry).collect();
-    // The store drops the batch, whose memory was allocated before.
+    // The memory of the batch was allocated before the measurement, and the store drops the batch.
     let dropped = batch.capacity() * size_of::<Delta<Identity>>();
     let store = Store::new();
     let mut before = 0;

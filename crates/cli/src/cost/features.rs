@@ -57,12 +57,6 @@ impl Features {
         self.managed_values += other.managed_values;
     }
 
-    /// Returns the same objects without managedFields.
-    #[must_use]
-    pub(crate) fn without_managed_fields(self) -> Self {
-        Self { managed_bytes: 0, managed_values: 0, ..self }
-    }
-
     /// Returns the features in the order of the coefficients.
     pub(crate) fn array(&self) -> [f64; FEATURES] {
         [self.objects, self.bytes, self.values, self.managed_bytes, self.managed_values]
@@ -178,7 +172,6 @@ mod tests {
         let mut two = features;
         two.add(&features);
         assert_eq!(two.array(), features.array().map(|value| 2.0 * value));
-        assert_eq!(features.without_managed_fields().managed_bytes, 0);
     }
 
     #[test]

@@ -15,8 +15,8 @@ use super::{
     kinds::{Measure, entry_bytes, typed},
 };
 
-/// The memory of one or more objects in each representation, in bytes. The memory of the store is included, and
-/// managedFields are removed.
+/// The memory of one or more objects in each representation, in bytes. The memory includes the store, and not
+/// managedFields.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub(super) struct Forms {
@@ -101,7 +101,7 @@ impl FormsDecoder {
         let raw = RawObject::new(Outline::scan(json), &self.context)?;
         let store = store_bytes_per_object();
         let lazy = held::<Lazy<Pod>>(&LazyDecoder, &raw)?;
-        // Not counted like the others, because the decoder allocates buffers and a dictionary for all objects.
+        // The size is computed, because the decoder also allocates buffers and a dictionary for all objects.
         let compressed: Compressed<Pod> = self.compressed.decode(&raw)?;
         let json_bytes = raw.json_parts().map(<[u8]>::len).iter().sum::<usize>() as u64;
         let compressed = lazy.saturating_sub(json_bytes) + compressed.compressed_bytes() as u64;

@@ -1,4 +1,4 @@
-//! The report as one HTML file, which contains its styles and charts and loads nothing.
+//! The report as one HTML file that contains its styles and charts, and loads no other file.
 
 use maud::{DOCTYPE, Markup, PreEscaped, html};
 
@@ -14,9 +14,9 @@ const CHART_ROWS: usize = 12;
 
 const STYLE: &str = "
 :root{color-scheme:light dark;--a:#2563eb;--b:#93a3b8;--line:#8884}
-body{font:15px/1.5 system-ui,sans-serif;max-width:70rem;margin:2rem auto;padding:0 1rem}
+body{font:15px/1.5 system-ui,sans-serif;max-width:84rem;margin:2rem auto;padding:0 1rem}
 table{border-collapse:collapse;width:100%;margin:1rem 0}
-th,td{text-align:left;padding:.25rem .6rem;border-bottom:1px solid var(--line);vertical-align:top}
+th,td{text-align:left;padding:.25rem .5rem;border-bottom:1px solid var(--line);vertical-align:top}
 td.n,th.n{text-align:right;font-variant-numeric:tabular-nums;white-space:nowrap}
 svg{width:100%;height:auto}svg text{font:12px system-ui,sans-serif;fill:currentColor}
 .bar{fill:var(--a)}.rest{fill:var(--b)}code{font-size:.85em;overflow-wrap:anywhere}
@@ -64,6 +64,7 @@ fn advice(report: &Report) -> Markup {
                     b { (advice.resource) } ": " (bytes(advice.before)) " with " (advice.library) "; "
                     (advice.change) ": " b { (bytes(advice.after)) }
                     " (−" (format!("{:.0}", advice.saved_percent)) " %)"
+                    div.small { "Condition: " (advice.condition) "." }
                     @for code in &advice.code { div { span.small { (code.library) ": " } code { (code.code) } } }
                 }
             }
@@ -180,7 +181,7 @@ fn details(cost: &ResourceCost) -> Markup {
                     td { (part.name) } td.n { (part.objects) } td.n { (bytes(part.bytes)) }
                 } } } }
             } }
-            h3 { "What remains of a cache with a restriction" }
+            h3 { "Caches with a restriction" }
             table { tbody { @for selection in &cost.selections { tr {
                 td { (selection.restriction) } td.n { (selection.objects) } td.n { (bytes(selection.bytes)) }
             } } } }

@@ -85,8 +85,8 @@ kinds![
     storage::VolumeAttachment,
 ];
 
-/// Returns the function that measures the typed form of a kind, and whether the kind has a type. Other kinds have the
-/// generic form.
+/// Returns the function that measures the typed form of a kind, and whether the kind has a type. Other kinds
+/// have the generic form.
 pub(super) fn typed(kind: &TypeMeta) -> (Measure, bool) {
     let known = KINDS.iter().find(|(version, name, _)| kind.api_version == *version && kind.kind == *name);
     known.map_or((entry_bytes::<DynamicObject>, false), |(.., measure)| (*measure, true))

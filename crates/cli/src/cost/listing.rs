@@ -79,7 +79,7 @@ impl Target {
         }
     }
 
-    /// Returns the name of the resource, with the namespace if the target has one.
+    /// Returns the name of the resource, with the namespace of the target.
     pub(super) fn name(&self) -> String {
         match &self.namespace {
             Some(namespace) => format!("{} in {namespace}", self.resource.name()),

@@ -1,7 +1,7 @@
-//! `cost`: what does an informer cost in this cluster?
+//! `cost`: the cost of an informer in this cluster.
 //!
-//! The command lists each resource page by page. It builds each representation of an object in memory, counts its
-//! bytes, and drops it. Estimates for other libraries come from a model that `kube-bench calibrate` fits.
+//! The command lists each resource page by page. It builds each representation of an object in memory, counts
+//! the bytes, and drops the object. `kube-bench calibrate` computes the model of other libraries.
 
 mod advice;
 mod attribution;
@@ -24,23 +24,25 @@ mod snippets;
 mod text;
 mod usage;
 
-use std::{path::PathBuf, time::Duration};
+use std::{path::PathBuf, pin::pin, time::Duration};
 
 use clap::Args;
 use futures_util::future::join_all;
 use kube_informer::LabelSelector;
 use tokio::time::Instant;
+use tokio_util::sync::CancellationToken;
 
 use crate::{
     connection::Session,
     error::CliError,
     exit::ExitStatus,
     flags::{OutputFlags, SelectionFlags, duration},
+    interrupt::interrupted,
     output::{Format, print_document, print_text},
     resources::Catalog,
     terminal::Terminal,
 };
-use churn::{Churn, observe, reason};
+use churn::{Churn, WatchEnd, observe, reason};
 use forms::FieldPath;
 use listing::{ListSettings, Listed, Target, list};
 use model::Library;
@@ -55,8 +57,8 @@ const DEFAULT_REPLICAS: u64 = 1;
 /// The options of `cost`.
 #[derive(Debug, Args)]
 pub(crate) struct CostFlags {
-    /// The resources, for example pods or deployments.apps. The default is all resources that can be listed and
-    /// watched.
+    /// The resources, for example pods or deployments.apps. The default is all resources that support list and
+    /// watch.
     #[arg(value_name = "RESOURCE")]
     resources: Vec<String>,
     /// Watch for this time, and count the events of each field manager, for example 60s.
@@ -72,7 +74,7 @@ pub(crate) struct CostFlags {
     /// The library of the program, to which the advice refers.
     #[arg(long, value_enum, default_value_t = Library::ClientGo)]
     library: Library,
-    /// Show what remains of each cache with this label selector. The flag can be repeated.
+    /// Also print the size of each cache with this label selector. The flag can be repeated.
     #[arg(long, value_name = "SELECTOR", value_parser = label_selector)]
     try_selector: Vec<(String, LabelSelector)>,
     /// The number of replicas that restart. The default is 1, or the replicas of the workload.
@@ -94,11 +96,13 @@ fn label_selector(text: &str) -> Result<(String, LabelSelector), String> {
 
 /// Measures the chosen resources, and prints the report.
 ///
-/// A resource that cannot be read is a row of the report, with its reason.
+/// A resource that cannot be read is a row of the report, with its reason. Ctrl-C stops the measurement, and prints
+/// the report of the previous measurements.
 ///
 /// # Errors
 ///
-/// Fails if the resources of the server, the workload or its rights cannot be read, or if the report cannot be written.
+/// Fails if the resources of the server, the workload or its rights cannot be read, or if the report cannot be
+/// written.
 pub(crate) async fn cost(
     session: &Session,
     flags: &CostFlags,
@@ -107,7 +111,8 @@ pub(crate) async fn cost(
     let catalog = Catalog::read(&session.client).await?;
     let chosen = Chosen::new(session, flags, &catalog).await?;
     let settings = flags.settings();
-    let (listed, mut failures) = measure(session, chosen.targets, &settings, flags.duration).await;
+    let measured = measure(session, chosen.targets, &settings, flags.duration).await;
+    let (listed, mut failures) = (measured.listed, measured.failures);
     let groups = catalog.failures.iter().filter(|_| flags.resources.is_empty());
     failures.extend(groups.map(|(group, error)| Failure { resource: group.clone(), reason: error.clone() }));
     let is_failed = listed.is_empty() && !failures.is_empty();
@@ -127,7 +132,11 @@ pub(crate) async fn cost(
         let width = if flags.output.output == Format::Wide { Width::Wide } else { Width::Usual };
         print_text(&text::text(&report, width, terminal))?;
     }
-    Ok(if is_failed { ExitStatus::Failure } else { ExitStatus::Success })
+    Ok(match (measured.is_interrupted, is_failed) {
+        (true, _) => ExitStatus::Interrupted,
+        (false, true) => ExitStatus::Failure,
+        (false, false) => ExitStatus::Success,
+    })
 }
 
 impl CostFlags {
@@ -185,30 +194,65 @@ impl Chosen {
     }
 }
 
-/// Lists all targets, one after the other. Then watches all of them for `duration`.
+/// The measurements until the end, or until Ctrl-C.
+struct Measured {
+    listed: Vec<(Listed, Option<Churn>)>,
+    failures: Vec<Failure>,
+    is_interrupted: bool,
+}
+
+/// Lists all targets, one after the other. Then watches all targets for `duration`. Ctrl-C stops the measurement, and
+/// the result contains the previous measurements.
 async fn measure(
     session: &Session,
     targets: Vec<Target>,
     settings: &ListSettings,
     duration: Option<Duration>,
-) -> (Vec<(Listed, Option<Churn>)>, Vec<Failure>) {
+) -> Measured {
+    let mut interrupt = pin!(interrupted());
     let (progress, mut all, mut failures) = (Progress::new(), Vec::new(), Vec::new());
+    let mut is_interrupted = false;
     for target in targets {
+        let failure = |reason: String| Failure { resource: target.name(), reason };
+        if is_interrupted {
+            failures.push(failure("interrupted".to_owned()));
+            continue;
+        }
         progress.start(&target.name());
         let source = target.source(&session.client, settings);
-        match list(&target, &source, settings, &progress).await {
+        let listed = tokio::select! {
+            listed = list(&target, &source, settings, &progress) => listed.map_err(|error| reason(&error)),
+            () = &mut interrupt => {
+                is_interrupted = true;
+                Err("interrupted".to_owned())
+            }
+        };
+        match listed {
             Ok(listed) => all.push((listed, source)),
-            Err(error) => failures.push(Failure { resource: target.name(), reason: reason(&error) }),
+            Err(reason) => failures.push(failure(reason)),
         }
     }
-    let Some(duration) = duration else {
-        return (all.into_iter().map(|(listed, _)| (listed, None)).collect(), failures);
+    let Some(duration) = duration.filter(|_| !is_interrupted) else {
+        let listed = all.into_iter().map(|(listed, _)| (listed, None)).collect();
+        return Measured { listed, failures, is_interrupted };
     };
     progress.start("watching");
-    let until = Instant::now() + duration;
-    let observed = all.into_iter().map(|(mut listed, source)| async move {
-        let churn = observe(&mut listed, &source, settings, until).await;
-        (listed, Some(churn))
+    let end = WatchEnd { at: Instant::now() + duration, stop: CancellationToken::new() };
+    let observed = all.into_iter().map(|(mut listed, source)| {
+        let end = end.clone();
+        async move {
+            let churn = observe(&mut listed, &source, settings, &end).await;
+            (listed, Some(churn))
+        }
     });
-    (join_all(observed).await, failures)
+    let mut observed = pin!(join_all(observed));
+    let listed = tokio::select! {
+        listed = &mut observed => listed,
+        () = &mut interrupt => {
+            is_interrupted = true;
+            end.stop.cancel();
+            observed.await
+        }
+    };
+    Measured { listed, failures, is_interrupted }
 }

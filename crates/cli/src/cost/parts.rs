@@ -1,4 +1,4 @@
-//! The sizes of the parts of an object: its fields and its annotations.
+//! The sizes of the fields and annotations of an object.
 
 use std::{borrow::Cow, collections::BTreeMap};
 
@@ -14,7 +14,7 @@ const LARGE_METADATA: [&str; 4] = ["managedFields", "annotations", "labels", "ow
 /// The fields of a JSON map, as their JSON.
 type Fields<'a> = BTreeMap<Name<'a>, &'a RawValue>;
 
-/// The name of a field. It is borrowed from the JSON, unless it contains escapes.
+/// The name of a field. A name without escapes is borrowed from the JSON.
 #[derive(Debug, Deserialize, PartialEq, Eq, PartialOrd, Ord)]
 struct Name<'a>(#[serde(borrow)] Cow<'a, str>);
 

@@ -8,7 +8,7 @@ use crate::output::bytes;
 
 const TICK: Duration = Duration::from_millis(120);
 
-/// Shows the current resource, its objects and bytes, and the rate.
+/// Displays the current resource, its objects and bytes, and the rate.
 pub(super) struct Progress(ProgressBar);
 
 impl Progress {
@@ -25,7 +25,7 @@ impl Progress {
         Self(bar)
     }
 
-    /// Creates a progress bar that is never shown.
+    /// Creates a hidden progress bar.
     pub(super) fn hidden() -> Self {
         Self(ProgressBar::hidden())
     }
@@ -37,13 +37,13 @@ impl Progress {
         self.0.set_message(String::new());
     }
 
-    /// Shows the objects and bytes until now.
+    /// Displays the objects and bytes until now.
     pub(super) fn listed(&self, objects: u64, json_bytes: u64) {
         self.0.set_position(objects);
         self.0.set_message(bytes(json_bytes));
     }
 
-    /// Shows the number of remaining objects.
+    /// Displays the number of remaining objects.
     pub(super) fn remaining(&self, objects: u64, remaining: Option<u64>) {
         if let Some(remaining) = remaining {
             self.0.set_message(format!("{} of about {}", objects, objects + remaining));

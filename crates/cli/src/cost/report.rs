@@ -1,4 +1,4 @@
-//! `Report`: the answer of `cost`, as all forms of the output show it.
+//! `Report`: the result of `cost`, for all forms of the output.
 
 use serde::Serialize;
 
@@ -90,7 +90,7 @@ pub(super) struct Part {
     pub(super) bytes: u64,
 }
 
-/// What remains of a cache with a restriction.
+/// The size of a cache with a restriction.
 #[derive(Clone, Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub(super) struct Selection {
@@ -150,7 +150,7 @@ pub(super) struct Restart {
     pub(super) bytes: u64,
 }
 
-/// How accurate an estimate is.
+/// The accuracy of an estimate.
 #[derive(Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub(super) struct Estimate {
@@ -161,7 +161,7 @@ pub(super) struct Estimate {
     pub(super) error: f64,
 }
 
-/// The results that a report is made of.
+/// The measurements of a report.
 pub(super) struct Results {
     pub(super) cluster: String,
     pub(super) account: Option<String>,
@@ -276,7 +276,7 @@ impl From<(String, Sum)> for Part {
     }
 }
 
-/// Returns what remains of a cache of `bytes` with each namespace, selector and number of shards.
+/// Returns the sizes of a cache of `bytes` with each namespace, selector and number of shards.
 fn selections(listed: &Listed, bytes: u64) -> Vec<Selection> {
     let usage = &listed.usage;
     let share = |restriction: String, sum: Sum| {

@@ -61,12 +61,12 @@ pub(super) struct Rights {
     namespaces: BTreeMap<String, Vec<PolicyRule>>,
 }
 
-/// Where a resource may be listed and watched.
+/// The namespaces in which a service account may list and watch a resource.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Reach {
-    /// In all namespaces.
+    /// The account may watch all namespaces.
     Everywhere,
-    /// In these namespaces. No namespace if the resource may not be watched.
+    /// The account may watch these namespaces. Empty if the account may not watch the resource.
     Namespaces(BTreeSet<String>),
 }
 
@@ -200,8 +200,8 @@ fn rules_of(
     roles.iter().find(is_role).and_then(|role| role.rules.clone()).unwrap_or_default()
 }
 
-/// Returns the rules of a cluster role, with the rules of the cluster roles that it aggregates. A controller copies
-/// the aggregated rules, but it may not have run yet.
+/// Returns the rules of a cluster role, with the rules of its aggregated cluster roles. A controller copies the
+/// aggregated rules, but possibly later.
 fn cluster_rules(roles: &[ClusterRole], name: &str) -> Vec<PolicyRule> {
     let Some(role) = roles.iter().find(|role| role.metadata.name.as_deref() == Some(name)) else {
         return Vec::new();

@@ -1,4 +1,4 @@
-//! What a change of an informer would save.
+//! The memory that a change of an informer saves.
 
 use serde::Serialize;
 
@@ -36,13 +36,28 @@ impl Change {
     pub(super) fn name(self) -> &'static str {
         match self {
             Self::MetadataOnly => "metadata only",
-            Self::DropManagedFields => "without managedFields",
-            Self::DropLastApplied => "without managedFields and last-applied-configuration",
+            Self::DropManagedFields => "remove managedFields",
+            Self::DropLastApplied => "remove managedFields and last-applied-configuration",
             Self::FieldSelector => "field selector",
             Self::Typed => "kube-informer, typed",
             Self::Projection => "kube-informer, only the fields of --fields",
             Self::Lazy => "kube-informer, lazy",
             Self::Compressed => "kube-informer, compressed",
+        }
+    }
+
+    /// Returns the condition under which a program can be changed in this way.
+    pub(super) fn condition(self) -> &'static str {
+        match self {
+            Self::MetadataOnly => "the program reads only metadata",
+            Self::DropManagedFields => "the program does not read managedFields",
+            Self::DropLastApplied => "the program reads neither managedFields nor this annotation",
+            Self::FieldSelector => "the program does not need the other objects",
+            Self::Typed => "the program can be written in Rust",
+            Self::Projection => "the program can be written in Rust, and reads only these fields",
+            Self::Lazy | Self::Compressed => {
+                "the program can be written in Rust, and can decode an object at each read"
+            }
         }
     }
 
@@ -59,7 +74,7 @@ impl Change {
 #[serde(rename_all = "camelCase")]
 pub(super) struct Saving {
     pub(super) change: Change,
-    /// The selector of the change, if it has one.
+    /// The selector of a change to a selector.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) selector: Option<String>,
     pub(super) before: u64,
@@ -78,16 +93,17 @@ impl Saving {
     }
 }
 
-/// Returns the changes that save memory, the largest saving first. `before` is the memory with `library` in bytes.
+/// Returns the changes that save memory, the largest saving first. `before` is the memory with `library` in
+/// bytes.
 pub(super) fn savings(listed: &Listed, before: u64, library: Library) -> Vec<Saving> {
     let usage = &listed.usage;
     let forms = usage.forms;
-    let predicted = |features: &Features| Model::get().bytes(library, &features.without_managed_fields());
+    let predicted = |features: &Features| Model::get().bytes_without_managed_fields(library, features);
     let of_library = match library {
         // An informer of this project removes managedFields by default.
         Library::KubeInformer => vec![(Change::MetadataOnly, forms.metadata)],
         _ => vec![
-            // An upper bound: the coefficients include the fields of a Pod that metadata does not have.
+            // An upper bound, because the coefficients include the other fields of a Pod.
             (Change::MetadataOnly, predicted(&usage.metadata)),
             (Change::DropManagedFields, predicted(&usage.features)),
             (Change::DropLastApplied, predicted(&usage.without_last_applied)),

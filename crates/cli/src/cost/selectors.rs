@@ -19,7 +19,7 @@ struct Candidate {
 }
 
 enum Test {
-    /// The text at the path is none of the values.
+    /// The text at the path differs from all values.
     NoneOf(&'static [&'static str], &'static [&'static str]),
     Labels(LabelSelector),
 }

@@ -11,7 +11,8 @@ pub(super) struct Code {
     pub(super) code: String,
 }
 
-/// Returns the code of a change for the library of a program. client-go and controller-runtime share their caches.
+/// Returns the code of a change for the library of a program. client-go and controller-runtime use the same
+/// caches.
 pub(super) fn code(change: Change, kind: &str, group: &str, selector: &str, library: Library) -> Vec<Code> {
     let ours = |code: String| Code { library: "kube-informer", code };
     let informer = |form: String| ours(format!("Informer::<{form}>::builder(Api::all(client)).build()"));

@@ -11,7 +11,7 @@ const DETAILED: usize = 3;
 /// The number of managers and fields of a resource in the table of events.
 const MANAGERS: usize = 5;
 
-/// How much a table shows.
+/// The extent of a table.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Width {
     Usual,
@@ -44,7 +44,7 @@ pub(super) fn text(report: &Report, width: Width, terminal: Terminal) -> String 
     }
     let detailed = if width == Width::Wide { report.resources.len() } else { DETAILED };
     for cost in report.resources.iter().filter(|cost| cost.objects > 0).take(detailed) {
-        text += &heading(&format!("What {} consist of", printable(&cost.resource)));
+        text += &heading(&format!("Parts of {}", printable(&cost.resource)));
         text += &details(cost, width);
     }
     text += &heading("A restart");
@@ -160,7 +160,8 @@ fn events(report: &Report) -> String {
             notes += &format!("{}: the watch expired {} times\n", printable(&cost.resource), events.gaps);
         }
         if let Some(ended) = &events.ended {
-            notes += &format!("{}: the watch ended early: {}\n", printable(&cost.resource), printable(ended));
+            notes +=
+                &format!("{}: the watch stopped early: {}\n", printable(&cost.resource), printable(ended));
         }
     }
     let total = &report.total;
@@ -216,6 +217,7 @@ fn advice(report: &Report, terminal: Terminal) -> String {
             advice.saved_percent
         );
         text += &format!("{}\n", terminal.paint(Tone::Good, &line));
+        text += &format!("   Condition: {}.\n", advice.condition);
         for code in &advice.code {
             text += &format!("   {}: {}\n", code.library, printable(&code.code));
         }

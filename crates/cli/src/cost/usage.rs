@@ -1,4 +1,4 @@
-//! `Usage`: what the objects of a resource consist of, and what their cache takes.
+//! `Usage`: the parts of the objects of a resource, and the size of a cache of these objects.
 
 use std::{
     cmp::Reverse,
@@ -15,7 +15,7 @@ use super::{
     selectors::{SelectorCounts, Selectors},
 };
 
-/// The number of largest objects that are kept.
+/// The number of largest objects in a report.
 const LARGEST_OBJECTS: usize = 5;
 /// The maximum number of different names of fields or annotations. Further names are counted together.
 const MAX_NAMES: usize = 256;
@@ -31,7 +31,7 @@ pub(super) struct Usage {
     /// The features of the metadata, with managedFields.
     pub(super) metadata: Features,
     pub(super) forms: Forms,
-    /// Objects that do not have the fields of their kind. Their representations are not counted.
+    /// Objects that do not have the fields of their kind. The representations do not include these objects.
     pub(super) undecodable: u64,
     pub(super) namespaces: BTreeMap<String, Sum>,
     pub(super) fields: Names,
@@ -87,7 +87,7 @@ impl Usage {
     ///
     /// # Errors
     ///
-    /// Returns an error if the bytes are not the JSON of an object. The object is then counted as undecodable.
+    /// Returns an error if the bytes are not the JSON of an object. The object then counts as undecodable.
     pub(super) fn add(
         &mut self,
         id: &ObjectId,

@@ -50,7 +50,7 @@ async fn rate_of_each_manager_is_counted_within_ten_percent() {
     let client = cluster.client().await;
     let (writes, begun) = (std::sync::atomic::AtomicU64::new(0), Instant::now());
     let report = tokio::select! {
-        () = write(client, &writes) => unreachable!("the writer ended"),
+        () = write(client, &writes) => unreachable!("the writer stopped"),
         report = cluster.report(&["configmaps", "--duration", "4s"]) => report,
     };
     let rate = writes.into_inner() as f64 / begun.elapsed().as_secs_f64();
@@ -72,9 +72,26 @@ async fn rate_of_each_manager_is_counted_within_ten_percent() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn resource_without_events_has_none() {
+async fn resource_without_events_reports_zero() {
     let cluster = Cluster::serve(server().build()).await;
     let report = cluster.report(&["configmaps", "--duration", "300ms"]).await;
     assert_eq!(row(&report, "configmaps")["events"]["managers"], json!([]));
     assert_eq!(report["total"]["eventsPerSecond"], 0.0);
+}
+
+#[cfg(unix)]
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn interrupt_prints_events_until_then() {
+    let cluster = Cluster::serve(server().build()).await;
+    let child = cluster.spawn(&["configmaps", "-o", "json", "--duration", "1h"]);
+    // The program watches after its list.
+    while cluster.watches("configmaps") == 0 {
+        tokio::time::sleep(PERIOD).await;
+    }
+    let pid = child.id().unwrap().to_string();
+    assert!(std::process::Command::new("kill").args(["-INT", &pid]).status().unwrap().success());
+    let output = child.wait_with_output().await.unwrap();
+    assert_eq!(output.status.code(), Some(130), "{output:?}");
+    let report: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
+    assert_eq!(row(&report, "configmaps")["events"]["managers"], json!([]));
 }

@@ -1,4 +1,4 @@
-//! `cost --demo`, with nothing installed.
+//! `cost --demo`, without a cluster.
 
 use crate::program::{json, row, run};
 
@@ -21,7 +21,7 @@ async fn demo_reports_each_resource_and_advises() {
 }
 
 #[tokio::test]
-async fn demo_of_workload_counts_only_what_it_may_watch() {
+async fn demo_of_workload_counts_only_permitted_resources() {
     let report = json(&run(&["cost", "--demo", "-o", "json", "--of-workload", "deploy/operator"]).await);
     let mut names: Vec<_> =
         report["resources"].as_array().unwrap().iter().map(|row| row["resource"].as_str().unwrap()).collect();

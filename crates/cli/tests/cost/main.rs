@@ -2,6 +2,7 @@
 
 mod churn;
 mod demo;
+mod faults;
 mod page;
 mod program;
 mod rights;

@@ -4,7 +4,7 @@ use serde_json::json;
 
 use crate::program::{Cluster, server};
 
-/// A name that a ClusterRole may have. Kubernetes forbids only `/` and `%`.
+/// A valid name of a ClusterRole. Kubernetes forbids only `/` and `%`.
 const HOSTILE: &str = "<script>alert(1)<script>";
 
 /// Elements of HTML without an end tag.

@@ -8,10 +8,10 @@ use kube_client::{
     Client, Config,
     config::{KubeConfigOptions, Kubeconfig},
 };
-use kube_testserver::{Listening, Rights, Server, ServerBuilder};
+use kube_testserver::{Listening, Rights, Server, ServerBuilder, Verb};
 use serde_json::Value;
 use tempfile::TempDir;
-use tokio::process::Command;
+use tokio::process::{Child, Command};
 
 /// The token and the name of the user with all rights.
 pub(crate) const ADMIN: &str = "admin";
@@ -25,7 +25,7 @@ pub(crate) fn server() -> ServerBuilder {
 pub(crate) struct Cluster {
     folder: TempDir,
     _listening: Listening,
-    _server: Server,
+    pub(crate) server: Server,
 }
 
 impl Cluster {
@@ -35,7 +35,7 @@ impl Cluster {
         let listening = server.listen(address).await.unwrap();
         let folder = tempfile::tempdir().unwrap();
         std::fs::write(folder.path().join("kubeconfig"), listening.kubeconfig()).unwrap();
-        Self { folder, _listening: listening, _server: server }
+        Self { folder, _listening: listening, server }
     }
 
     /// Returns a path in a temporary folder.
@@ -50,11 +50,21 @@ impl Cluster {
         Client::try_from(config).unwrap()
     }
 
+    /// Returns the number of watches of a resource.
+    pub(crate) fn watches(&self, resource: &str) -> usize {
+        self.server.journal().count(Verb::Watch, resource)
+    }
+
+    /// Starts the command `cost` with these arguments.
+    pub(crate) fn spawn(&self, arguments: &[&str]) -> Child {
+        let mut command = program(&["cost", "--kubeconfig"]);
+        command.arg(self.file("kubeconfig")).args(arguments);
+        command.spawn().unwrap()
+    }
+
     /// Runs the command `cost` with these arguments.
     pub(crate) async fn cost(&self, arguments: &[&str]) -> Output {
-        let kubeconfig = self.file("kubeconfig");
-        let kubeconfig = kubeconfig.to_str().unwrap();
-        run(&[&["cost", "--kubeconfig", kubeconfig], arguments].concat()).await
+        self.spawn(arguments).wait_with_output().await.unwrap()
     }
 
     /// Runs the command `cost`, and returns its JSON.
@@ -65,9 +75,14 @@ impl Cluster {
 
 /// Runs the program with these arguments.
 pub(crate) async fn run(arguments: &[&str]) -> Output {
+    program(arguments).spawn().unwrap().wait_with_output().await.unwrap()
+}
+
+fn program(arguments: &[&str]) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_kubectl-informer"));
-    command.args(arguments).stdin(Stdio::null()).kill_on_drop(true);
-    command.output().await.unwrap()
+    command.args(arguments).stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
+    command.kill_on_drop(true);
+    command
 }
 
 /// Returns the JSON that the program printed.

@@ -14,7 +14,7 @@ fn cluster_role(name: &str, resources: &[&str], verbs: &[&str]) -> Value {
     })
 }
 
-fn cluster_binding(role: &str, subject: Value) -> Value {
+fn cluster_binding(role: &str, subject: &Value) -> Value {
     json!({
         "apiVersion": format!("{RBAC}/v1"), "kind": "ClusterRoleBinding", "metadata": {"name": role},
         "roleRef": {"apiGroup": RBAC, "kind": "ClusterRole", "name": role},
@@ -27,13 +27,13 @@ async fn forbidden_resource_is_one_row_with_its_reason() {
     let server = server().user("reader", "reader", Rights::None).build();
     server.create(&cluster_role("reader", &["configmaps", "services"], &["list", "watch"])).unwrap();
     let reader = json!({"kind": "User", "apiGroup": RBAC, "name": "reader"});
-    server.create(&cluster_binding("reader", reader)).unwrap();
+    server.create(&cluster_binding("reader", &reader)).unwrap();
     let cluster = Cluster::serve(server).await;
     let report = cluster.report(&["configmaps,secrets,services", "--as", "reader"]).await;
     assert_eq!(report["failures"], json!([{"resource": "secrets", "reason": "forbidden (403)"}]));
     assert_eq!(report["resources"].as_array().map(Vec::len), Some(2));
     let output = cluster.cost(&["secrets", "--as", "reader"]).await;
-    assert_eq!(output.status.code(), Some(1), "nothing was counted: {output:?}");
+    assert_eq!(output.status.code(), Some(1), "no resource was counted: {output:?}");
 }
 
 #[tokio::test]
@@ -49,10 +49,10 @@ async fn rights_of_workload_include_groups_and_aggregated_roles() {
     whole["aggregationRule"] = json!({"clusterRoleSelectors": [{"matchLabels": {"aggregate": "yes"}}]});
     server.create(&whole).unwrap();
     let account = json!({"kind": "ServiceAccount", "name": "runner", "namespace": "ops"});
-    server.create(&cluster_binding("whole", account)).unwrap();
+    server.create(&cluster_binding("whole", &account)).unwrap();
     server.create(&cluster_role("everyone", &["namespaces"], &["*"])).unwrap();
     let group = json!({"kind": "Group", "apiGroup": RBAC, "name": "system:serviceaccounts:ops"});
-    server.create(&cluster_binding("everyone", group)).unwrap();
+    server.create(&cluster_binding("everyone", &group)).unwrap();
     let template = json!({
         "metadata": {"labels": {"app": "x"}},
         "spec": {"serviceAccountName": "runner", "containers": [{"name": "c", "image": "i"}]},
