@@ -48,8 +48,8 @@ enum Command {
     Watch(WatchFlags),
 }
 
-/// Runs the program with these arguments. The first argument is the name of the program. Prints an error as one line
-/// on standard error, and returns the exit code.
+/// Runs the program with these arguments. The first argument is the name of the program. Prints an error as
+/// one line on standard error, and returns the exit code.
 pub fn run(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
     let cli = match Cli::try_parse_from(arguments) {
         Ok(cli) => cli,
@@ -108,8 +108,8 @@ fn connected(
     })
 }
 
-/// Runs a command with a session, until the command ends. The command itself ends if the user presses Ctrl-C, for
-/// example after it has written a file.
+/// Runs a command with a session, until the command ends. The command itself ends if the user presses Ctrl-C,
+/// for example after it has written a file.
 fn connected_until_end(
     flags: &ConnectionFlags,
     command: impl AsyncFnOnce(&Session) -> Result<ExitStatus, CliError>,
