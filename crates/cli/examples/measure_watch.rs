@@ -24,7 +24,8 @@ use tokio::{
     time::{sleep, timeout},
 };
 
-/// The number of clock ticks per second of the CPU times in /proc. It is the same on all architectures of Linux.
+/// The number of clock ticks per second of the CPU times in /proc. It is the same on all architectures of
+/// Linux.
 const TICKS_PER_SECOND: f64 = 100.0;
 /// The maximum time until a line arrives.
 const MAX_WAIT: Duration = Duration::from_secs(300);

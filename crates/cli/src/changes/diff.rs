@@ -18,8 +18,8 @@ pub(super) struct Difference<'a> {
 
 /// Returns the fields that differ, without `metadata.resourceVersion` and `metadata.managedFields`.
 ///
-/// Maps are compared field by field, also if one state does not contain the map. Items of lists are compared by their
-/// name, type or another key, and otherwise by their position.
+/// Maps are compared field by field, also if one state does not contain the map. Items of lists are compared
+/// by their name, type or another key, and otherwise by their position.
 pub(super) fn differences<'a>(before: &'a Value, after: &'a Value) -> Vec<Difference<'a>> {
     let mut differences = Vec::new();
     compare(&FieldPath::default(), Some(before), Some(after), &mut differences);

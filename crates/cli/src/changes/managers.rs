@@ -1,8 +1,8 @@
 //! `Authors`: finds the field manager of a change in the managedFields of both states.
 //!
-//! The server updates the entry of a manager with each of its writes. The manager of a change therefore is a manager
-//! whose entry changed, and which owns the field. The time of an entry has a resolution of one second, so two writes
-//! can have equal entries. In this case, the owner of the field is the best answer.
+//! The server updates the entry of a manager with each of its writes. The manager of a change therefore is a
+//! manager whose entry changed, and which owns the field. The time of an entry has a resolution of one
+//! second, so two writes can have equal entries. In this case, the owner of the field is the best answer.
 
 use serde_json::Value;
 
@@ -88,7 +88,8 @@ impl<'a> Authors<'a> {
     }
 }
 
-/// Returns the entries with the latest time. Times in RFC 3339 with the same zone have the order of their texts.
+/// Returns the entries with the latest time. Times in RFC 3339 with the same zone have the order of their
+/// texts.
 fn latest(mut entries: Vec<Entry<'_>>) -> Vec<Entry<'_>> {
     let last = entries.iter().map(|entry| entry.time()).max().unwrap_or_default();
     entries.retain(|entry| entry.time() == last);

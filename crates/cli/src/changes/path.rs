@@ -61,7 +61,8 @@ fn is_plain(name: &str) -> bool {
     !name.is_empty() && name.chars().all(|c| c.is_alphanumeric() || matches!(c, '_' | '-' | '/' | '$'))
 }
 
-/// A path in the command line. List items are optional: `spec.containers.image` selects the images of all containers.
+/// A path in the command line. List items are optional: `spec.containers.image` selects the images of all
+/// containers.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Pattern(Vec<Part>);
 
@@ -133,8 +134,8 @@ fn bracket(text: &str) -> Option<Part> {
 }
 
 impl Pattern {
-    /// Returns whether a change of the field can change a selected field. The field is selected, is a part of a
-    /// selected field, or contains a selected field.
+    /// Returns whether a change of the field can change a selected field. The field is selected, is a part of
+    /// a selected field, or contains a selected field.
     pub(crate) fn concerns(&self, path: &FieldPath) -> bool {
         let mut steps = path.steps().iter().peekable();
         for part in &self.0 {

@@ -1,7 +1,8 @@
 //! `Feed`: the events of several informers in one bounded queue, with notices about their watches.
 //!
-//! Each informer has one task, which moves its events to the queue. If the reader is slow, the informer coalesces
-//! events, so the memory is bounded. Deletions are never lost: the informer compares its cache after each list.
+//! Each informer has one task, which moves its events to the queue. If the reader is slow, the informer
+//! coalesces events, so the memory is bounded. Deletions are never lost: the informer compares its cache
+//! after each list.
 
 mod notices;
 
@@ -26,7 +27,8 @@ pub(crate) use notices::Notice;
 /// An object in the cache: compressed JSON with managedFields.
 pub(crate) type CachedObject = Compressed<DynamicObject>;
 
-/// Returns the JSON of a cached object. Returns null if it cannot be decompressed, because there is not enough memory.
+/// Returns the JSON of a cached object. Returns null if it cannot be decompressed, because there is not
+/// enough memory.
 pub(crate) fn object_value(object: &CachedObject) -> Value {
     let json = object.json().ok();
     json.and_then(|json| serde_json::from_slice(&json).ok()).unwrap_or_default()
@@ -127,8 +129,8 @@ impl Feed {
         Ok(Self { factory, informers, items, tasks })
     }
 
-    /// Returns the next item, with the number of its target. Returns `None` after [`stop`](Self::stop), when all
-    /// events were returned.
+    /// Returns the next item, with the number of its target. Returns `None` after [`stop`](Self::stop), when
+    /// all events were returned.
     ///
     /// # Cancel safety
     ///

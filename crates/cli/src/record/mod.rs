@@ -29,7 +29,8 @@ use redaction::Redaction;
 /// The options of `record`.
 #[derive(Debug, Args)]
 pub(crate) struct RecordFlags {
-    /// The resources, for example pods,deploy, and then optionally the names of objects. TYPE/NAME selects one object.
+    /// The resources, for example pods,deploy, and then optionally the names of objects. TYPE/NAME selects
+    /// one object.
     #[arg(value_name = "RESOURCE [NAME]", required = true)]
     objects: Vec<String>,
     #[command(flatten)]
@@ -40,8 +41,8 @@ pub(crate) struct RecordFlags {
     /// End after this time, for example 10m. Without the flag, Ctrl-C ends the recording.
     #[arg(long, value_name = "DURATION", value_parser = duration)]
     duration: Option<Duration>,
-    /// Replace the values of these fields, for example spec.template.spec.containers.env.value. The contents of Secrets
-    /// are always replaced.
+    /// Replace the values of these fields, for example spec.template.spec.containers.env.value. The contents
+    /// of Secrets are always replaced.
     #[arg(long, value_name = "PATH", value_delimiter = ',')]
     redact: Vec<Pattern>,
 }
@@ -53,8 +54,8 @@ struct Counts {
     events: usize,
 }
 
-/// Records until the time is over, or the user presses Ctrl-C. Then completes the file, and prints what it contains and
-/// what was left out.
+/// Records until the time is over, or the user presses Ctrl-C. Then completes the file, and prints what it
+/// contains and what was left out.
 ///
 /// # Errors
 ///
@@ -69,7 +70,8 @@ pub(crate) async fn record(session: &Session, flags: &RecordFlags) -> Result<Exi
     };
     let started = Instant::now();
     let opened = async {
-        // The file also contains the lists of resources, from which `serve` reads the kinds of custom resources.
+        // The file also contains the lists of resources, from which `serve` reads the kinds of custom
+        // resources.
         let catalog = Catalog::read(&client).await?;
         let targets = targets(&catalog, &flags.objects, &flags.selection, &session.namespace)?;
         let feed = Feed::start(client.clone(), &targets)?;

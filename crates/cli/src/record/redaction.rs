@@ -25,7 +25,8 @@ impl Redaction {
         Self(fields.iter().cloned().chain(copy).map(|field| (field, AtomicU64::new(0))).collect())
     }
 
-    /// Replaces the values of all fields. A replaced value has the same type, so programs can decode the object.
+    /// Replaces the values of all fields. A replaced value has the same type, so programs can decode the
+    /// object.
     pub(super) fn apply(&self, object: &mut Value) {
         for (field, count) in self.0.iter() {
             field.for_each_mut(object, &mut |value| {

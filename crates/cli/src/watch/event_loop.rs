@@ -156,7 +156,8 @@ impl<'a> Watch<'a> {
         }
     }
 
-    /// Prints the events that the informers have received before they stopped, and writes the file of `--checkpoint`.
+    /// Prints the events that the informers have received before they stopped, and writes the file of
+    /// `--checkpoint`.
     ///
     /// # Errors
     ///
@@ -289,7 +290,8 @@ impl<'a> Watch<'a> {
     }
 }
 
-/// Returns the identity of the cluster. Without the permission to read it, the name of the context identifies it.
+/// Returns the identity of the cluster. Without the permission to read it, the name of the context identifies
+/// it.
 async fn cluster(session: &Session) -> String {
     match ClusterId::read(&session.client).await {
         Ok(id) => id.to_string(),

@@ -26,7 +26,8 @@ pub(crate) enum WatchFormat {
 /// The options of `watch`.
 #[derive(Debug, Args)]
 pub(crate) struct WatchFlags {
-    /// The resources, for example pods,deploy, and then optionally the names of objects. TYPE/NAME selects one object.
+    /// The resources, for example pods,deploy, and then optionally the names of objects. TYPE/NAME selects
+    /// one object.
     #[arg(value_name = "RESOURCE [NAME]", required = true)]
     pub(super) objects: Vec<String>,
     #[command(flatten)]
@@ -34,14 +35,15 @@ pub(crate) struct WatchFlags {
     /// Print a line for each event (table, wide), or a JSON object for each event (jsonl, json).
     #[arg(short, long, value_enum, default_value_t = WatchFormat::Table, value_name = "FORMAT")]
     pub(super) output: WatchFormat,
-    /// Only updates that change these fields, for example spec.replicas,status.phase. Only these fields are printed.
+    /// Only updates that change these fields, for example spec.replicas,status.phase. Only these fields are
+    /// printed.
     #[arg(long, value_name = "PATH", value_delimiter = ',')]
     pub(super) only: Vec<Pattern>,
     /// Also print the objects that already exist.
     #[arg(long)]
     pub(super) initial: bool,
-    /// End when all selected objects fulfil the condition: create, delete, condition=Ready, status.phase=Running,
-    /// 'spec.replicas>=3'. Objects that do not exist are awaited.
+    /// End when all selected objects fulfil the condition: create, delete, condition=Ready,
+    /// status.phase=Running, 'spec.replicas>=3'. Objects that do not exist are awaited.
     #[arg(long, value_name = "CONDITION")]
     pub(super) until: Option<Condition>,
     /// End when one of the selected objects fulfils the condition.

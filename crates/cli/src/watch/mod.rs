@@ -17,8 +17,8 @@ use event_loop::{End, Watch};
 pub(crate) use flags::WatchFlags;
 pub(crate) use targets::targets;
 
-/// Prints the changes of objects until the goal is reached, the time is over, or the user presses Ctrl-C. Saves the
-/// state at the end, also after Ctrl-C.
+/// Prints the changes of objects until the goal is reached, the time is over, or the user presses Ctrl-C.
+/// Saves the state at the end, also after Ctrl-C.
 ///
 /// # Errors
 ///

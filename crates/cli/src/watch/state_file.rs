@@ -1,8 +1,8 @@
 //! `StateFile`: the objects at the end of a watch, for `--since` of the next watch.
 //!
-//! The file consists of frames with checksums: a header, blocks of compressed objects, and an end. Each object is the
-//! JSON of the server. Only the owner can read the file. Values of Secrets are replaced by keyed hashes, so the next
-//! watch can tell which values changed.
+//! The file consists of frames with checksums: a header, blocks of compressed objects, and an end. Each
+//! object is the JSON of the server. Only the owner can read the file. Values of Secrets are replaced by
+//! keyed hashes, so the next watch can tell which values changed.
 
 use std::{
     fs::{self, File, OpenOptions},
@@ -89,7 +89,8 @@ impl StateFile {
         Ok(Some(Self { path: path.to_owned(), header, bytes }))
     }
 
-    /// Calls `visit` with each object of a target. Contents of Secrets are hashes, as in [`hashed`](Self::hashed).
+    /// Calls `visit` with each object of a target. Contents of Secrets are hashes, as in
+    /// [`hashed`](Self::hashed).
     ///
     /// # Errors
     ///

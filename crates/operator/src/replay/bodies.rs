@@ -6,7 +6,7 @@ use kube_informer::{FrameError, FrameReader};
 
 use super::{ENTRY, FORMAT_VERSION, RecordingError, entry::Entry};
 
-/// A body of a response, or one event of a watch.
+/// Holds a body of a response, or one event of a watch.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct RecordedBody {
@@ -22,12 +22,12 @@ pub struct RecordedBody {
     pub body: String,
 }
 
-/// Reads the bodies of a [`Recording`](super::Recording) in their recorded order. Each event of a watch is one
-/// body. An incomplete last entry, which a killed program leaves, is ignored.
+/// Reads the bodies of a [`Recording`](super::Recording) in their recorded order. Each event of a watch is
+/// one body. An incomplete last entry, which a killed program leaves, is ignored.
 ///
 /// # Errors
-/// Returns [`RecordingError::Io`] if the file cannot be read. Returns [`RecordingError::Unusable`] if it is not a
-/// recording of this version, or if it is damaged.
+/// Returns [`RecordingError::Io`] if the file cannot be read. Returns [`RecordingError::Unusable`] if it is
+/// not a recording of this version, or if it is damaged.
 pub fn recorded_bodies(path: &Path) -> Result<Vec<RecordedBody>, RecordingError> {
     let file = fs::read(path).map_err(|source| RecordingError::Io { path: path.to_owned(), source })?;
     read(&file).map_err(|source| RecordingError::Unusable { path: path.to_owned(), source })

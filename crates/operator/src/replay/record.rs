@@ -176,8 +176,8 @@ impl Recording {
         })
     }
 
-    /// Returns the number of texts of Secrets, and of other sensitive objects, that placeholders have replaced
-    /// so far. Returns `None` if the recording has stopped.
+    /// Returns the number of texts of Secrets, and of other sensitive objects, that placeholders have
+    /// replaced so far. Returns `None` if the recording has stopped.
     pub fn hidden_values(&self) -> Option<u64> {
         match &*self.0.state.lock() {
             State::Recording(open) => Some(open.redactor.hidden()),

@@ -9,11 +9,11 @@ use crate::write::Target;
 
 /// # Recorded objects
 impl Server {
-    /// Stores an object as another server has sent it: without defaults, checks and webhooks, and with its uid,
-    /// timestamps and field managers. Replaces an object with the same name.
+    /// Stores an object as another server has sent it: without defaults, checks and webhooks, and with its
+    /// uid, timestamps and field managers. Replaces an object with the same name.
     ///
-    /// The stored object has the resourceVersion of `object` if this version is higher than all versions of this
-    /// server. Otherwise, it has the next version. Returns the version.
+    /// The stored object has the resourceVersion of `object` if this version is higher than all versions of
+    /// this server. Otherwise, it has the next version. Returns the version.
     ///
     /// # Errors
     /// Returns a status if the object has no name, or if the server does not serve its kind.
@@ -32,8 +32,8 @@ impl Server {
         Ok(entry.revision)
     }
 
-    /// Removes an object as another server has removed it: without finalizers and a grace period. `object` is the
-    /// last state, with the resourceVersion of the deletion. The version follows the rule of
+    /// Removes an object as another server has removed it: without finalizers and a grace period. `object` is
+    /// the last state, with the resourceVersion of the deletion. The version follows the rule of
     /// [`store_recorded`](Self::store_recorded). Returns false if the object does not exist.
     ///
     /// # Errors
