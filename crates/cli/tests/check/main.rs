@@ -32,16 +32,16 @@ impl World {
         let mut kubeconfig = NamedTempFile::new()?;
         kubeconfig.write_all(listening.kubeconfig().as_bytes())?;
         let world = Self { server, kubeconfig, _listening: listening };
-        world.apply(json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "shop"}}))?;
+        world.apply(&json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "shop"}}))?;
         for number in 0..3 {
-            world.apply(config_map(&format!("map-{number}"), "x"))?;
+            world.apply(&config_map(&format!("map-{number}"), "x"))?;
         }
         tokio::spawn(change_other_objects(world.server.clone()));
         Ok(world)
     }
 
-    fn apply(&self, object: Value) -> Result<()> {
-        self.server.apply::<Value>(&object, "test")?;
+    fn apply(&self, object: &Value) -> Result<()> {
+        self.server.apply::<Value>(object, "test")?;
         Ok(())
     }
 

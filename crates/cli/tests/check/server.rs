@@ -154,7 +154,7 @@ async fn slow_watch_cache_is_amber() -> Result<()> {
 async fn frozen_watch_cache_is_amber() -> Result<()> {
     let world = World::start().await?;
     world.server.set_lag(Lag::Frozen);
-    world.apply(config_map("later", "x"))?;
+    world.apply(&config_map("later", "x"))?;
     let (verdict, detail) = {
         let report = world.check(&MAPS).await?;
         let (verdict, detail) = report.finding("cache lag");
@@ -167,7 +167,7 @@ async fn frozen_watch_cache_is_amber() -> Result<()> {
 #[tokio::test]
 async fn large_lists_are_compressed_or_amber() -> Result<()> {
     let world = World::start().await?;
-    world.apply(config_map("large", &"abc".repeat(100_000)))?;
+    world.apply(&config_map("large", &"abc".repeat(100_000)))?;
     world.check(&MAPS).await?.expect("gzip", "green", "the server compresses lists of configmaps");
     let page = json!({"metadata": {"resourceVersion": "1"}, "items": [], "padding": "x".repeat(200_000)});
     let _fault = world.server.faults().always(lists().parameter("limit", "500"), raw(200, &page.to_string()));
