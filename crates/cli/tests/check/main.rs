@@ -54,7 +54,7 @@ impl World {
     }
 }
 
-/// Changes an object of another namespace, until the test ends. A server sends bookmarks only if something has changed.
+/// Changes an object of another namespace during the test. A server sends bookmarks only after changes.
 async fn change_other_objects(server: Server) {
     for number in 0.. {
         let object = json!({

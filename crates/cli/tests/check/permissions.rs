@@ -120,7 +120,7 @@ async fn named_object_is_reviewed_by_its_name() -> Result<()> {
 }
 
 #[tokio::test]
-async fn without_names_missing_permissions_are_summarised() -> Result<()> {
+async fn missing_permissions_of_all_resources_are_summarised() -> Result<()> {
     let world = World::start().await?;
     world.grant(&user(), &["list", "watch"], &["configmaps"])?;
     let report = world.check(&["--as", "ann", "-n", "shop"]).await?;

@@ -141,7 +141,7 @@ async fn closed_and_failed_watches_have_causes() -> Result<()> {
 async fn slow_watch_cache_is_amber() -> Result<()> {
     let world = World::start().await?;
     let not_older = lists().parameter("resourceVersionMatch", "NotOlderThan");
-    // Each measurement sends two of these lists, and only the first one waits for the cache.
+    // Each measurement sends two of these lists, and only the first list waits for the cache.
     for number in [1, 3, 5] {
         let delay = Fault::Delay(Duration::from_millis(1200));
         world.server.faults().nth(number, not_older.clone(), delay);
@@ -212,7 +212,7 @@ async fn unreachable_server_and_wrong_token_are_one_line() -> Result<()> {
 }
 
 #[tokio::test]
-async fn demo_shows_missing_permissions() -> Result<()> {
+async fn demo_contains_missing_permissions() -> Result<()> {
     let arguments =
         ["check", "--demo", "--service-account", "shop/operator", "pods", "secrets", "-o", "json"];
     let run = run(None, &[&arguments[..], &["--wait", "2s"]].concat()).await?;
