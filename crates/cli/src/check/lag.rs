@@ -30,8 +30,8 @@ struct Round {
 }
 
 impl Round {
-    /// Returns the time for which the watch cache was behind. The consistent list can wait for the watch cache,
-    /// so the sum contains its additional time.
+    /// Returns the time for which the watch cache was behind. The consistent list can wait for the watch
+    /// cache, so the sum contains its additional time.
     fn lag(&self) -> Duration {
         self.consistent.saturating_sub(self.cached) + self.reached.saturating_sub(self.cached)
     }
