@@ -114,9 +114,9 @@ async fn review_verb(client: &Client, account: &Account, target: &Target<'_>, ve
 /// How the user chose the resources.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Choice {
-    /// The informers need each of the resources.
+    /// The informers need each resource.
     Named,
-    /// The user named no resource, so the program may need only some of them.
+    /// The command line contains no resource, so the program may need only some resources.
     Everything,
 }
 
@@ -140,7 +140,7 @@ pub(super) fn findings(account: &Account, all: &[Access<'_>], choice: Choice) ->
                     "permissions",
                     Verdict::Amber,
                     format!("{} may not list and watch {}", account.name(), summary(&names)),
-                    "name the resources of your informers to see the missing rules",
+                    "add the resources of your informers to the command line, so that the report contains the missing rules",
                 ));
             }
         }
@@ -173,7 +173,7 @@ fn unknown(account: &Account, all: &[Access<'_>]) -> Option<Finding> {
             "permissions",
             Verdict::Amber,
             detail,
-            "grant the verb create for selfsubjectaccessreviews.authorization.k8s.io, as system:basic-user does",
+            "grant the verb create for selfsubjectaccessreviews.authorization.k8s.io, as in the ClusterRole system:basic-user",
         ),
         Account::Other(account) => Finding::new(
             "permissions",
@@ -187,7 +187,7 @@ fn unknown(account: &Account, all: &[Access<'_>]) -> Option<Finding> {
     })
 }
 
-/// Returns the first names, and the number of the others.
+/// Returns the first names, and the number of further names.
 fn summary(names: &[String]) -> String {
     let first = names.iter().take(MAX_NAMES).map(String::as_str).collect::<Vec<_>>().join(", ");
     match names.len() - names.len().min(MAX_NAMES) {
@@ -196,8 +196,8 @@ fn summary(names: &[String]) -> String {
     }
 }
 
-/// Returns the roles that grant the missing permissions, with bindings if the account is known. `None` if no permission
-/// is missing.
+/// Returns the roles that grant the missing permissions, with bindings if the account is known. Returns
+/// `None` if no permission is missing.
 pub(super) fn missing_roles(account: &Account, all: &[Access<'_>]) -> Option<RbacRoles> {
     let denied: Vec<_> = all.iter().filter(|access| !access.denied_verbs().is_empty()).collect();
     if denied.is_empty() {

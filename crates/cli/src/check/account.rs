@@ -27,12 +27,12 @@ impl FromStr for ServiceAccount {
 }
 
 impl ServiceAccount {
-    /// Returns the name that the server gives the user.
+    /// Returns the name of the user on the server.
     pub(super) fn user(&self) -> String {
         format!("system:serviceaccount:{}:{}", self.namespace, self.name)
     }
 
-    /// Returns the groups that the server gives the user.
+    /// Returns the groups of the user on the server.
     pub(super) fn groups(&self) -> Vec<String> {
         vec![
             "system:serviceaccounts".to_owned(),

@@ -25,13 +25,13 @@ struct Round {
     consistent: Duration,
     /// A list from the watch cache that is not older than the consistent list.
     reached: Duration,
-    /// The same list again, which the watch cache answers immediately.
+    /// The same list again, to which the watch cache responds immediately.
     cached: Duration,
 }
 
 impl Round {
-    /// Returns the time for which the watch cache was behind. The consistent list itself can already wait for the watch
-    /// cache, so its additional time counts too.
+    /// Returns the time for which the watch cache was behind. The consistent list can wait for the watch
+    /// cache, so the sum contains its additional time.
     fn lag(&self) -> Duration {
         self.consistent.saturating_sub(self.cached) + self.reached.saturating_sub(self.cached)
     }

@@ -25,7 +25,8 @@ pub(super) struct Listed<'a> {
     pub(super) page: Page,
 }
 
-/// Lists one object of each target. Returns the targets that can be listed, and a finding for each other target.
+/// Lists one object of each target. Returns the targets that can be listed, and a finding for each other
+/// target.
 pub(super) async fn list_all<'a>(
     client: &Client,
     targets: &'a [Target<'a>],
@@ -83,7 +84,7 @@ pub(super) async fn paging(client: &Client, listed: &[Listed<'_>]) -> Finding {
     }
     let has_next = |listed: &&Listed<'_>| !listed.page.metadata.continue_token.is_empty();
     let Some(Listed { target, page: first }) = listed.iter().find(has_next) else {
-        let detail = "not measured: no resource has two objects".to_owned();
+        let detail = "not measured, because no resource has two objects".to_owned();
         return Finding::new(CHECK, Verdict::Amber, detail, "choose a resource with at least two objects");
     };
     let uri = target.uri(&[("limit", "1"), ("continue", &first.metadata.continue_token)]);

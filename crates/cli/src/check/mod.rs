@@ -126,6 +126,6 @@ fn sample<'a, 'b>(listed: &'b [Listed<'a>]) -> Option<&'b Listed<'a>> {
         let page = &listed.page;
         page.objects() as u64 + page.metadata.remaining_item_count.unwrap_or(0)
     };
-    // The first one of equal counts, so a user can choose it by the order of the names.
+    // If the counts are equal, the first resource is used, so the order of the names selects it.
     listed.iter().rev().max_by_key(|listed| objects(listed))
 }

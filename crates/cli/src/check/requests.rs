@@ -64,7 +64,7 @@ impl Accept {
     }
 }
 
-/// A response with the status code 200, whose body is not read yet.
+/// A response with the status code 200 and an unread body.
 #[derive(Debug)]
 pub(super) struct Opened {
     pub(super) headers: HeaderMap,

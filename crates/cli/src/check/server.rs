@@ -24,7 +24,7 @@ pub(super) async fn version(client: &Client) -> Result<Finding, CliError> {
             "server",
             Verdict::Amber,
             format!("the version is unknown: {}", status.message),
-            "grant the verb get for the nonResourceURL /version, as system:public-info-viewer does",
+            "grant the verb get for the nonResourceURL /version, as in the ClusterRole system:public-info-viewer",
         )),
         Err(error) => Err(CliError::request("read the version of the server", error)),
     }
@@ -70,7 +70,7 @@ pub(super) async fn catalog(client: &Client) -> Result<(Option<Catalog>, Finding
                     "API groups",
                     Verdict::Red,
                     format!("failed to {operation}: {}", status.message),
-                    "grant the ClusterRole system:discovery; until then, write NAME.VERSION.GROUP, for example deployments.v1.apps",
+                    "grant the ClusterRole system:discovery, or write NAME.VERSION.GROUP, for example deployments.v1.apps",
                 ),
             )),
             source => Err(CliError::request(operation, source)),

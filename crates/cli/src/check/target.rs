@@ -33,7 +33,7 @@ impl<'a> Target<'a> {
         self.resource.name()
     }
 
-    /// Returns the place of the objects for messages.
+    /// Returns the namespace of the objects for messages.
     pub(super) fn place(&self) -> String {
         match (&self.namespace, self.resource.scope) {
             (Some(namespace), _) => format!(" in the namespace {namespace}"),

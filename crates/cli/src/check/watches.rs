@@ -91,7 +91,7 @@ fn event(line: &[u8]) -> Result<Event, ProbeError> {
     })
 }
 
-/// How the search for an event ended.
+/// The result of a search for an event.
 enum Search {
     Found { objects: usize },
     Closed { objects: usize },
@@ -128,8 +128,8 @@ async fn search(
     })
 }
 
-/// Requests a streaming list, and waits for a bookmark of its watch. Without streaming lists, opens another watch for the
-/// bookmark.
+/// Requests a streaming list, and waits for a bookmark of its watch. Without streaming lists, opens another
+/// watch for the bookmark.
 pub(super) async fn streaming(client: &Client, listed: &Listed<'_>, wait: Duration) -> [Finding; 2] {
     let start = Instant::now();
     let uri = listed.target.uri(&[
@@ -186,8 +186,8 @@ fn streaming_finding(
     }
 }
 
-/// Opens a watch that ends soon, and waits for a bookmark. kube-apiserver sends one about each minute, and one two seconds
-/// before the end of the watch.
+/// Opens a watch with a short timeout, and waits for a bookmark. kube-apiserver sends a bookmark about each
+/// minute, and two seconds before the timeout of the watch.
 async fn bookmarks(client: &Client, listed: &Listed<'_>, wait: Duration) -> Finding {
     let start = Instant::now();
     let uri = listed.target.uri(&[

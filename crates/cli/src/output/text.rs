@@ -71,7 +71,7 @@ mod tests {
     }
 
     #[test]
-    fn one_thing_is_singular() {
+    fn count_of_one_is_singular() {
         assert_eq!([counted(0, "Pod"), counted(1, "Pod"), counted(2, "Pod")], ["0 Pods", "1 Pod", "2 Pods"]);
     }
 

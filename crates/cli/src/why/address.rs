@@ -48,10 +48,11 @@ pub(super) struct AddressFlags {
     /// Send the token of the kubeconfig to the URL.
     #[arg(long, requires = "url")]
     kubeconfig_token: bool,
-    /// Trust the certificates in this PEM file.
+    /// Accept the certificates in this PEM file.
     #[arg(long, value_name = "FILE", requires = "url")]
     certificate_authority: Option<PathBuf>,
-    /// Do not verify the certificate of the program. An attacker between this machine and the program can read the token.
+    /// Do not verify the certificate of the program. An attacker between this machine and the program can
+    /// then read the token.
     #[arg(long, requires = "url", conflicts_with = "certificate_authority")]
     insecure_skip_tls_verify: bool,
 }

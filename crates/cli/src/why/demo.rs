@@ -34,7 +34,7 @@ const FAILING: &str = "payments";
 /// The failures after which the demo is ready.
 const FAILURES: u64 = 4;
 
-/// A running operator. It stops with [`DemoOperator::stop`].
+/// A running operator. [`DemoOperator::stop`] stops the operator.
 pub(super) struct DemoOperator {
     /// The URL of its pages.
     pub(super) url: Uri,
@@ -97,7 +97,7 @@ impl DemoOperator {
     ///
     /// # Errors
     ///
-    /// Fails if the operator ended with an error.
+    /// Fails if the operator returned an error.
     pub(super) async fn stop(self) -> Result<(), CliError> {
         self.stop.cancel();
         match self.running.await {
@@ -132,7 +132,7 @@ async fn scale(session: &Session, replicas: u32) -> Result<(), CliError> {
     scaled.map(drop).map_err(|error| CliError::request(format!("scale the Deployment {FAILING}"), error))
 }
 
-/// Fails for one Deployment, and is slow for another.
+/// Fails for one Deployment, and is slow for a second Deployment.
 async fn reconcile(request: Request<Deployment>) -> Result<Action, Failure> {
     match request.key.name() {
         FAILING => Err(Failure::from("no price for the image registry.example/payments/app:1.4.2")),

@@ -8,7 +8,7 @@ pub(super) const MAX_PAGE_BYTES: usize = 16 << 20;
 /// Describes why a page of a program cannot be read.
 #[derive(Debug, thiserror::Error)]
 pub(super) enum WhyError {
-    /// No HTTP server answers.
+    /// The connection fails.
     #[error(
         "cannot connect to {program}: {problem}; check that the program runs, and serves its pages at this address and port"
     )]
@@ -33,7 +33,7 @@ pub(super) enum WhyError {
     #[error("{0}")]
     UnknownKey(String),
     /// The response has another status code.
-    #[error("{program} answered {page} with the status {code}: {text}; see the log of the program")]
+    #[error("{program} responded to {page} with the status {code}: {text}; see the log of the program")]
     Status { program: String, page: String, code: u16, text: String },
     /// The response is not the JSON of the page.
     #[error("{page} of {program} is not a page of a kube-operator program; check the address and the port")]

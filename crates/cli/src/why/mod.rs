@@ -40,7 +40,7 @@ pub(crate) struct WhyFlags {
     output: OutputFlags,
 }
 
-/// Prints the state of a running program, of one of its controllers, or of one key.
+/// Prints the state of a running program, a controller or a key.
 ///
 /// # Errors
 ///
@@ -138,7 +138,7 @@ async fn read(source: &Source, flags: &WhyFlags) -> Result<Program, WhyError> {
     read_with(source, read_checks(source).await?, flags).await
 }
 
-/// Reads the checks of `/readyz`. A client that may not read this page can read the others.
+/// Reads the checks of `/readyz`. A client that may not read this page can perhaps read the debug pages.
 async fn read_checks(source: &Source) -> Result<Vec<Check>, WhyError> {
     match source.text("/readyz").await {
         Ok(text) => Ok(checks(&text)),

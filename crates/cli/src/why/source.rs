@@ -20,7 +20,7 @@ use crate::output::shortened;
 
 /// The characters of a path that are encoded. A key contains slashes.
 const ENCODED: &AsciiSet = &NON_ALPHANUMERIC.remove(b'/').remove(b'-').remove(b'.').remove(b'_').remove(b'~');
-/// The time in which a port-forward reports why it ended.
+/// The time in which a port-forward reports its error.
 const PORT_ERROR_TIMEOUT: Duration = Duration::from_secs(1);
 
 /// The way to a program.
@@ -48,7 +48,7 @@ struct Response {
     body: Vec<u8>,
 }
 
-/// Why a response was not received.
+/// Describes the reason for a missing response.
 enum Failure {
     NoAnswer(String),
     TooLarge,
@@ -59,7 +59,7 @@ impl Source {
     ///
     /// # Errors
     ///
-    /// Fails if the program does not answer in time, or with another status code.
+    /// Fails if the program does not respond in time, or with another status code.
     pub(super) async fn text(&self, page: &str) -> Result<String, WhyError> {
         let response = self.get(page).await?;
         match response.status {
@@ -74,7 +74,7 @@ impl Source {
     ///
     /// # Errors
     ///
-    /// Fails if the program does not answer in time, with another status code, or with other JSON.
+    /// Fails if the program does not respond in time, with another status code, or with other JSON.
     pub(super) async fn json<T: serde::de::DeserializeOwned>(&self, page: &str) -> Result<T, WhyError> {
         let response = self.get(page).await?;
         if response.status != StatusCode::OK {
@@ -117,7 +117,7 @@ impl Source {
         let page = format!("/debug/why/{}/{key}", controller.to_string().replace('/', "%2F"));
         let response = self.get(&page).await?;
         let text = String::from_utf8_lossy(&response.body);
-        // A program without this page answers with an empty body.
+        // A program without this page responds with an empty body.
         if response.status == StatusCode::NOT_FOUND && !text.trim().is_empty() && !text.contains('<') {
             let problem = format!("{}: {}", self.program, shortened(text.trim(), 500));
             return Err(WhyError::UnknownKey(problem));
@@ -160,7 +160,7 @@ impl Source {
         })?;
         let stream = forward.take_stream(port);
         let stream = stream.ok_or_else(|| Failure::NoAnswer("the port-forward has no stream".to_owned()))?;
-        // The kubelet reports on another channel that nothing listens.
+        // The kubelet reports on another channel that the port is closed.
         let reported = forward.take_error(port);
         let reported = async move {
             match reported {
@@ -192,7 +192,7 @@ impl Source {
         let (mut response, connection) = (pin!(response), pin!(connection));
         tokio::select! {
             response = &mut response => response,
-            // The response may be complete although the connection ended.
+            // The response may be complete although the connection is closed.
             _ = connection => response.await,
         }
     }

@@ -211,7 +211,7 @@ fn explain(out: &mut String, explanation: &Explanation) {
     line("consecutive failures", &explanation.failures.to_string());
     list(out, "reasons of the next reconcile", &explanation.waits_because);
     match &explanation.last_run {
-        None => out.push_str("last reconcile: none is known\n"),
+        None => out.push_str("last reconcile: unknown\n"),
         Some(run) => last_run(out, run),
     }
 }

@@ -32,16 +32,16 @@ impl World {
         let mut kubeconfig = NamedTempFile::new()?;
         kubeconfig.write_all(listening.kubeconfig().as_bytes())?;
         let world = Self { server, kubeconfig, _listening: listening };
-        world.apply(json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "shop"}}))?;
+        world.apply(&json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "shop"}}))?;
         for number in 0..3 {
-            world.apply(config_map(&format!("map-{number}"), "x"))?;
+            world.apply(&config_map(&format!("map-{number}"), "x"))?;
         }
         tokio::spawn(change_other_objects(world.server.clone()));
         Ok(world)
     }
 
-    fn apply(&self, object: Value) -> Result<()> {
-        self.server.apply::<Value>(&object, "test")?;
+    fn apply(&self, object: &Value) -> Result<()> {
+        self.server.apply::<Value>(object, "test")?;
         Ok(())
     }
 
@@ -54,7 +54,7 @@ impl World {
     }
 }
 
-/// Changes an object of another namespace, until the test ends. A server sends bookmarks only if something has changed.
+/// Changes an object of another namespace during the test. A server sends bookmarks only after changes.
 async fn change_other_objects(server: Server) {
     for number in 0.. {
         let object = json!({

@@ -6,13 +6,13 @@ const GROUP: &str = "rbac.authorization.k8s.io";
 
 impl World {
     /// Grants an account of the namespace shop verbs for resources of the core group.
-    fn grant(&self, subject: Value, verbs: &[&str], resources: &[&str]) -> Result<()> {
+    fn grant(&self, subject: &Value, verbs: &[&str], resources: &[&str]) -> Result<()> {
         let metadata = json!({"name": "granted", "namespace": "shop"});
-        self.apply(json!({
+        self.apply(&json!({
             "apiVersion": format!("{GROUP}/v1"), "kind": "Role", "metadata": metadata,
             "rules": [{"apiGroups": [""], "resources": resources, "verbs": verbs}],
         }))?;
-        self.apply(json!({
+        self.apply(&json!({
             "apiVersion": format!("{GROUP}/v1"), "kind": "RoleBinding", "metadata": metadata,
             "roleRef": {"apiGroup": GROUP, "kind": "Role", "name": "granted"}, "subjects": [subject],
         }))
@@ -32,7 +32,7 @@ const OPERATOR: [&str; 4] = ["-n", "shop", "--service-account", "shop/operator"]
 #[tokio::test]
 async fn permitted_service_account_is_green() -> Result<()> {
     let world = World::start().await?;
-    world.grant(service_account(), &["list", "watch"], &["configmaps"])?;
+    world.grant(&service_account(), &["list", "watch"], &["configmaps"])?;
     let report = world.check(&[&OPERATOR[..], &["cm"]].concat()).await?;
     report.expect(
         "permissions",
@@ -47,12 +47,12 @@ async fn permitted_service_account_is_green() -> Result<()> {
 #[tokio::test]
 async fn missing_rule_is_red_and_printed_role_grants_it() -> Result<()> {
     let world = World::start().await?;
-    world.grant(service_account(), &["get", "list"], &["configmaps"])?;
+    world.grant(&service_account(), &["get", "list"], &["configmaps"])?;
     let arguments = [&OPERATOR[..], &["configmaps", "deployments"]].concat();
     let report = world.check(&arguments).await?;
     report.expect("permissions", "red", "may not list and watch deployments.apps in the namespace shop");
     for role in report.document["roles"]["items"].as_array().into_iter().flatten() {
-        world.apply(role.clone())?;
+        world.apply(role)?;
     }
     let report = world.check(&arguments).await?;
     report.expect("permissions", "green", "configmaps, deployments.apps");
@@ -75,7 +75,7 @@ async fn printed_yaml_contains_role_and_binding() -> Result<()> {
 #[tokio::test]
 async fn all_namespaces_need_cluster_role_of_user() -> Result<()> {
     let world = World::start().await?;
-    world.grant(user(), &["list", "watch"], &["configmaps"])?;
+    world.grant(&user(), &["list", "watch"], &["configmaps"])?;
     let report = world.check(&["--as", "ann", "-A", "configmaps"]).await?;
     report.expect("permissions", "red", "ann may not list and watch configmaps in all namespaces");
     report.expect("lists", "amber", "cannot list configmaps in all namespaces: 403");
@@ -90,7 +90,7 @@ async fn all_namespaces_need_cluster_role_of_user() -> Result<()> {
 #[tokio::test]
 async fn watch_without_list_is_amber() -> Result<()> {
     let world = World::start().await?;
-    world.grant(user(), &["watch"], &["configmaps"])?;
+    world.grant(&user(), &["watch"], &["configmaps"])?;
     let report = world.check(&["--as", "ann", "-n", "shop", "configmaps"]).await?;
     report.expect("permissions", "amber", "ann may not list configmaps");
     Ok(())
@@ -100,13 +100,13 @@ async fn watch_without_list_is_amber() -> Result<()> {
 async fn named_object_is_reviewed_by_its_name() -> Result<()> {
     let world = World::start().await?;
     let metadata = json!({"name": "one", "namespace": "shop"});
-    world.apply(json!({
+    world.apply(&json!({
         "apiVersion": format!("{GROUP}/v1"), "kind": "Role", "metadata": metadata,
         "rules": [{
             "apiGroups": [""], "resources": ["configmaps"], "resourceNames": ["map-1"], "verbs": ["list", "watch"],
         }],
     }))?;
-    world.apply(json!({
+    world.apply(&json!({
         "apiVersion": format!("{GROUP}/v1"), "kind": "RoleBinding", "metadata": metadata,
         "roleRef": {"apiGroup": GROUP, "kind": "Role", "name": "one"}, "subjects": [user()],
     }))?;
@@ -120,9 +120,9 @@ async fn named_object_is_reviewed_by_its_name() -> Result<()> {
 }
 
 #[tokio::test]
-async fn without_names_missing_permissions_are_summarised() -> Result<()> {
+async fn missing_permissions_of_all_resources_are_summarised() -> Result<()> {
     let world = World::start().await?;
-    world.grant(user(), &["list", "watch"], &["configmaps"])?;
+    world.grant(&user(), &["list", "watch"], &["configmaps"])?;
     let report = world.check(&["--as", "ann", "-n", "shop"]).await?;
     report.expect("permissions", "amber", "may not list and watch endpoints");
     assert_eq!(report.document["verdict"], "amber", "{}", report.document);

@@ -141,7 +141,7 @@ async fn closed_and_failed_watches_have_causes() -> Result<()> {
 async fn slow_watch_cache_is_amber() -> Result<()> {
     let world = World::start().await?;
     let not_older = lists().parameter("resourceVersionMatch", "NotOlderThan");
-    // Each measurement sends two of these lists, and only the first one waits for the cache.
+    // Each measurement sends two of these lists, and only the first list waits for the cache.
     for number in [1, 3, 5] {
         let delay = Fault::Delay(Duration::from_millis(1200));
         world.server.faults().nth(number, not_older.clone(), delay);
@@ -154,7 +154,7 @@ async fn slow_watch_cache_is_amber() -> Result<()> {
 async fn frozen_watch_cache_is_amber() -> Result<()> {
     let world = World::start().await?;
     world.server.set_lag(Lag::Frozen);
-    world.apply(config_map("later", "x"))?;
+    world.apply(&config_map("later", "x"))?;
     let (verdict, detail) = {
         let report = world.check(&MAPS).await?;
         let (verdict, detail) = report.finding("cache lag");
@@ -167,7 +167,7 @@ async fn frozen_watch_cache_is_amber() -> Result<()> {
 #[tokio::test]
 async fn large_lists_are_compressed_or_amber() -> Result<()> {
     let world = World::start().await?;
-    world.apply(config_map("large", &"abc".repeat(100_000)))?;
+    world.apply(&config_map("large", &"abc".repeat(100_000)))?;
     world.check(&MAPS).await?.expect("gzip", "green", "the server compresses lists of configmaps");
     let page = json!({"metadata": {"resourceVersion": "1"}, "items": [], "padding": "x".repeat(200_000)});
     let _fault = world.server.faults().always(lists().parameter("limit", "500"), raw(200, &page.to_string()));
@@ -212,7 +212,7 @@ async fn unreachable_server_and_wrong_token_are_one_line() -> Result<()> {
 }
 
 #[tokio::test]
-async fn demo_shows_missing_permissions() -> Result<()> {
+async fn demo_contains_missing_permissions() -> Result<()> {
     let arguments =
         ["check", "--demo", "--service-account", "shop/operator", "pods", "secrets", "-o", "json"];
     let run = run(None, &[&arguments[..], &["--wait", "2s"]].concat()).await?;

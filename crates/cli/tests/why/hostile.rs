@@ -1,4 +1,4 @@
-//! Servers that are no kube-operator programs, and invalid command lines.
+//! Servers that are not kube-operator programs, and invalid command lines.
 
 use std::io::Write as _;
 
@@ -10,7 +10,7 @@ use tokio::{
 
 use super::*;
 
-/// Starts a server that sends these bytes to each client, and then nothing. Returns its URL.
+/// Starts a server that sends these bytes to each client. Returns its URL.
 async fn server(response: Vec<u8>) -> Result<String> {
     let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await?;
     let url = format!("http://{}", listener.local_addr()?);
@@ -56,7 +56,7 @@ async fn each_wrong_response_has_cause_and_remedy() -> Result<()> {
 }
 
 #[tokio::test]
-async fn server_that_never_answers_is_timeout() -> Result<()> {
+async fn incomplete_response_is_timeout() -> Result<()> {
     let url = server(b"HTTP/1.1 200 OK\r\ncontent-length: 9\r\n\r\n[".to_vec()).await?;
     let run = why(&url, &["--timeout", "300ms"]).await?;
     assert!(run.error_line(1).contains("did not send /readyz within 0.3 s"), "{run:?}");

@@ -1,4 +1,4 @@
-//! `why` reads running programs, and explains why it cannot read others.
+//! `why` reads running programs, and explains the reason if it cannot read a program.
 
 mod hostile;
 mod pods;
@@ -152,7 +152,7 @@ async fn follower_has_no_running_controllers() -> Result<()> {
 }
 
 #[tokio::test]
-async fn demo_shows_failing_key_with_history() -> Result<()> {
+async fn demo_contains_failing_key_with_history() -> Result<()> {
     let demo = run(None, &["why", "--demo"]).await?;
     assert!(demo.code == 0 && demo.out.contains("shop/payments"), "{demo:?}");
     let demo = run(None, &["why", "--demo", "prices", "shop/payments", "-o", "json"]).await?;

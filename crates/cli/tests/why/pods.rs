@@ -19,7 +19,7 @@ use tokio_tungstenite::{
 
 use super::*;
 
-/// A Pod of the stub, and the address of its program. Without an address, nothing listens.
+/// A Pod of the stub, and the address of its program. Without an address, the port is closed.
 type Pods = Vec<(&'static str, Option<SocketAddr>)>;
 
 /// Starts the stub of an API server. Returns its kubeconfig.
@@ -65,7 +65,7 @@ async fn serve(mut stream: TcpStream, pods: &Pods, [deployment, list]: &[String;
         let socket = accept_hdr_async(stream, choose_protocol).await?;
         return bridge(socket, address.and_then(|(_, address)| *address)).await;
     }
-    // One request for each connection, because the next one can be a port-forward.
+    // One request for each connection, because the next request can be a port-forward.
     if let 1.. = stream.read(&mut buffer).await? {
         let head = String::from_utf8_lossy(&buffer);
         let path = head.split(' ').nth(1).unwrap_or_default();
@@ -101,7 +101,7 @@ async fn bridge(socket: WebSocketStream<TcpStream>, address: Option<SocketAddr>)
         sender.send(Message::Binary(frame.freeze())).await?;
     }
     let Some(address) = address else {
-        sender.send(Message::Binary(b"\x01connection refused in the Pod".as_slice().into())).await?;
+        sender.send(Message::Binary(b"\x01the port is closed in the Pod".as_slice().into())).await?;
         while receiver.next().await.is_some() {}
         return Ok(());
     };
@@ -155,7 +155,7 @@ async fn deployment_selects_leader() -> Result<()> {
     let all = run(Some(kubeconfig.path()), &[&arguments[..], &["--all-pods"]].concat()).await?.json()?;
     assert_eq!(all["programs"].as_array().map(Vec::len), Some(2), "{all}");
     let problem = all["problems"][0].as_str().unwrap_or_default();
-    assert!(problem.contains("web-3") && problem.contains("connection refused in the Pod"), "{all}");
+    assert!(problem.contains("web-3") && problem.contains("the port is closed in the Pod"), "{all}");
     leader.stop().await?;
     other.stop().await
 }
@@ -165,7 +165,7 @@ async fn unreachable_pods_are_one_line() -> Result<()> {
     let kubeconfig = api_server(vec![("web-1", None)]).await?;
     for arguments in [["why", "--pod", "web-1"], ["why", "--deploy", "web"]] {
         let run = run(Some(kubeconfig.path()), &arguments).await?;
-        assert!(run.error_line(1).contains("connection refused in the Pod"), "{run:?}");
+        assert!(run.error_line(1).contains("the port is closed in the Pod"), "{run:?}");
     }
     let run = run(Some(kubeconfig.path()), &["why", "--deploy", "absent"]).await?;
     assert!(run.error_line(1).contains("failed to read the Deployment shop/absent"), "{run:?}");

@@ -55,8 +55,8 @@ impl RbacRoles {
         roles
     }
 
-    /// Returns an object without roles. [`with_permissions`](Self::with_permissions) adds roles, which all have
-    /// this name.
+    /// Returns an object without roles. [`with_permissions`](Self::with_permissions) adds roles with this
+    /// name.
     #[must_use]
     pub fn named(name: &str) -> Self {
         Self { name: name.to_owned(), ..Self::default() }
