@@ -60,7 +60,7 @@ impl<'a> Authors<'a> {
         Self { before, after, changed }
     }
 
-    /// Returns the managers of a change, sorted. Returns nothing if managedFields do not tell.
+    /// Returns the managers of a change, sorted. Returns an empty list if managedFields do not contain the manager.
     pub(super) fn of(&self, path: &FieldPath, is_removed: bool) -> Vec<String> {
         let writers = self.changed.iter().copied();
         let candidates: Vec<Entry<'_>> = if is_removed {
@@ -233,7 +233,7 @@ mod tests {
         for step in
             [Step::Index(0), Step::Item { key: "name", value: json!("x") }, Step::Field("spec".into())]
         {
-            // The only writer is named, because nobody owns the field.
+            // The only writer is named, because no manager owns the field.
             assert_eq!(managers(&json!({}), &object, &FieldPath::default().join(step), false), ["a"]);
         }
     }

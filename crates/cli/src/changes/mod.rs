@@ -16,7 +16,7 @@ pub(crate) struct Change {
     pub(crate) path: FieldPath,
     pub(crate) before: FieldValue,
     pub(crate) after: FieldValue,
-    /// The field managers that made the change, sorted. Empty if managedFields do not tell.
+    /// The field managers that made the change, sorted. Empty if managedFields do not contain the manager.
     pub(crate) managers: Vec<String>,
 }
 
@@ -25,9 +25,9 @@ pub(crate) struct Change {
 pub(crate) enum FieldValue {
     /// The state does not contain the field.
     Absent,
-    /// The value may be shown.
+    /// The value is not secret.
     Shown(Value),
-    /// The value is a part of a Secret, or a copy of an object. It must not be shown.
+    /// The value is a part of a Secret, or a copy of an object. It must not be printed.
     Hidden,
 }
 

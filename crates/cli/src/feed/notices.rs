@@ -5,7 +5,7 @@ use std::time::Duration;
 use kube_informer::{ErrorClass, Phase, ReflectorStatus, RelistCause, RestartCause};
 use tokio::time::Instant;
 
-/// Something that happened to a watch.
+/// An incident of a watch.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Notice {
     /// The watch could not continue, and a new list has replaced the objects.
@@ -33,7 +33,7 @@ struct Failure {
     since: Instant,
 }
 
-/// Remembers what was reported.
+/// Remembers the reported incidents.
 #[derive(Debug, Default)]
 pub(super) struct Narrator {
     relists: u64,
@@ -46,7 +46,7 @@ pub(super) struct Narrator {
 }
 
 impl Narrator {
-    /// Returns what is new in the status.
+    /// Returns the incident that is new in the status.
     pub(super) fn observe(&mut self, status: &ReflectorStatus) -> Option<Notice> {
         self.observe_relist(status);
         self.observe_failure(status).or_else(|| self.observe_end(status))
@@ -140,7 +140,7 @@ impl Notice {
             Self::Gone => format!("{resource} no longer exist on the server; waiting for their return"),
             Self::Failing { class: ErrorClass::Forbidden, .. } => {
                 format!(
-                    "cannot watch {resource}: permission denied (403); other resources go on, and this one is tried again"
+                    "cannot watch {resource}: permission denied (403); other resources continue, and the request is repeated"
                 )
             }
             Self::Failing { error, .. } => format!("cannot watch {resource}, trying again: {error}"),

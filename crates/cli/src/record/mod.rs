@@ -47,7 +47,7 @@ pub(crate) struct RecordFlags {
     redact: Vec<Pattern>,
 }
 
-/// What a recording contains.
+/// Counts the contents of a recording.
 #[derive(Debug, Default)]
 struct Counts {
     listed: usize,
@@ -149,6 +149,6 @@ async fn follow(feed: &mut Feed, labels: &[&str], duration: Option<Duration>) ->
 
 /// Prints a line on standard error.
 fn note(text: &str) {
-    // Nobody reads the line if standard error is closed.
+    // The line is not important enough for an error if standard error is closed.
     let _ = writeln!(stderr(), "{}", printable(text));
 }

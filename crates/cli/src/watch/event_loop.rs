@@ -26,7 +26,7 @@ use crate::{
 /// The size of the pending lines from which they are written although more events are ready.
 const MAX_PENDING_BYTES: usize = 64 << 10;
 
-/// Why a watch ended.
+/// The reason why a watch stops.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum End {
     /// The goal is reached, or the watch has one list only.
@@ -45,7 +45,7 @@ impl End {
     }
 }
 
-/// How far a target is.
+/// The progress of a target.
 #[derive(Debug)]
 enum Progress {
     /// The first list is not complete. With `--since`, contains its objects so far.

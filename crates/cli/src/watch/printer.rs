@@ -92,7 +92,7 @@ impl Printer {
     pub(super) fn note(&self, text: &str) {
         let text = shortened(&printable(text), 400);
         let text = if stderr().is_terminal() { self.terminal.paint(Tone::Muted, &text) } else { text };
-        // Nobody reads the note if standard error is closed.
+        // The note is not important enough for an error if standard error is closed.
         let _ = writeln!(stderr(), "{text}");
     }
 

@@ -80,7 +80,7 @@ pub(super) struct ChangeRecord {
     /// What happened to a field whose values are hidden.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) hidden: Option<HiddenChange>,
-    /// The field managers that made the change. Empty if managedFields do not tell.
+    /// The field managers that made the change. Empty if managedFields do not contain the manager.
     pub(super) managers: Vec<String>,
 }
 
