@@ -1,5 +1,5 @@
-//! `kubectl informer cost` with 20,000 Pods of a real kube-apiserver: the counts equal the list of the server,
-//! and the peak memory is near the size of the compressed cache.
+//! `kubectl informer cost` with 20,000 Pods of a real kube-apiserver: the counts equal the list of the
+//! server, and the peak memory is near the size of the compressed cache.
 
 use std::fs;
 use std::path::PathBuf;
@@ -21,8 +21,8 @@ use tokio::process::Command;
 use tokio::time::sleep;
 
 const PODS: usize = 20_000;
-/// The largest peak memory, relative to the compressed cache. With `--duration`, the program holds all objects
-/// with managedFields, to compare each object with its events.
+/// The largest peak memory, relative to the compressed cache. With `--duration`, the program holds all
+/// objects with managedFields, to compare each object with its events.
 const MAX_PEAK: f64 = 1.3;
 const CONCURRENT_WRITES: usize = 32;
 const NAMESPACE: &str = "cost";
