@@ -17,7 +17,11 @@ use crate::{
     exit::ExitStatus,
     flags::ConnectionFlags,
     interrupt::interrupted,
+    record::{RecordFlags, record},
+    serve::{ServeFlags, serve},
     terminal::Terminal,
+    watch::{WatchFlags, watch},
+    why::{WhyFlags, why},
 };
 
 /// Measure the cost of an informer, print changes in a cluster, and explain the reconciles of an operator.
@@ -32,10 +36,18 @@ struct Cli {
 
 #[derive(Debug, Subcommand)]
 enum Command {
-    /// Check whether a user can run informers on this server.
-    Check(CheckFlags),
     /// Measure the cost of a cache of each resource: memory, events and restarts.
     Cost(Box<CostFlags>),
+    /// Print changes: one line for each event, with the changed fields and their field managers.
+    Watch(WatchFlags),
+    /// Check whether an account can run informers on this server.
+    Check(CheckFlags),
+    /// Explain the queues and keys of a running kube-operator program.
+    Why(WhyFlags),
+    /// Write lists and watches to a file, without the contents of Secrets.
+    Record(RecordFlags),
+    /// Start a server with the objects and the events of a recording.
+    Serve(ServeFlags),
     /// Print the completion script of a shell.
     Completion(CompletionFlags),
     /// Print the manual page in roff: `kubectl informer man | man -l -`.
@@ -93,10 +105,18 @@ fn execute(cli: Cli) -> Result<ExitStatus, CliError> {
         Command::Check(flags) => {
             connected(&cli.connection, async |session| check(session, &flags, terminal).await)
         }
+        Command::Why(flags) => interruptible(why(&cli.connection, &flags, terminal)),
         Command::Cost(flags) => {
             connected(&cli.connection, async |session| cost(session, &flags, terminal).await)
         }
         Command::Completion(flags) => print_completion(&flags, Cli::command()).map(|()| ExitStatus::Success),
+        Command::Record(flags) => {
+            connected_until_end(&cli.connection, async |session| record(session, &flags).await)
+        }
+        Command::Serve(flags) => serve(&flags),
+        Command::Watch(flags) => {
+            connected_until_end(&cli.connection, async |session| watch(session, &flags, terminal).await)
+        }
         Command::Man => print_manual(Cli::command()).map(|()| ExitStatus::Success),
     }
 }
@@ -106,22 +126,48 @@ fn connected(
     flags: &ConnectionFlags,
     command: impl AsyncFnOnce(&Session) -> Result<ExitStatus, CliError>,
 ) -> Result<ExitStatus, CliError> {
-    let runtime = Builder::new_multi_thread().worker_threads(2).enable_all().build();
-    let runtime = runtime.map_err(|error| CliError::Command(Box::new(error)))?;
-    runtime.block_on(async {
+    connected_until_end(flags, async |session| {
+        tokio::select! {
+            // A command can also wait for Ctrl-C, to print a partial result.
+            biased;
+            result = command(session) => result,
+            () = interrupted() => Ok(ExitStatus::Interrupted),
+        }
+    })
+}
+
+/// Runs a command with a session, until the command completes. Ctrl-C stops only the connection. The command
+/// itself handles a later Ctrl-C, for example to write a file.
+fn connected_until_end(
+    flags: &ConnectionFlags,
+    command: impl AsyncFnOnce(&Session) -> Result<ExitStatus, CliError>,
+) -> Result<ExitStatus, CliError> {
+    block_on(async {
         let session = tokio::select! {
             session = Session::open(flags) => session?,
             () = interrupted() => return Ok(ExitStatus::Interrupted),
         };
-        let result = tokio::select! {
-            // A command can also wait for Ctrl-C, to print a partial result.
-            biased;
-            result = command(&session) => result,
-            () = interrupted() => Ok(ExitStatus::Interrupted),
-        };
+        let result = command(&session).await;
         session.close().await;
         result
     })
+}
+
+/// Runs a command that opens a session only if necessary. Ctrl-C stops the command.
+fn interruptible(
+    command: impl Future<Output = Result<ExitStatus, CliError>>,
+) -> Result<ExitStatus, CliError> {
+    block_on(async {
+        tokio::select! {
+            result = command => result,
+            () = interrupted() => Ok(ExitStatus::Interrupted),
+        }
+    })
+}
+
+fn block_on(command: impl Future<Output = Result<ExitStatus, CliError>>) -> Result<ExitStatus, CliError> {
+    let runtime = Builder::new_multi_thread().worker_threads(2).enable_all().build();
+    runtime.map_err(|error| CliError::Command(Box::new(error)))?.block_on(command)
 }
 
 /// Returns the problem and the suggested option of clap's error as one line, without the usage.

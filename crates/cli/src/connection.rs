@@ -10,6 +10,9 @@ use crate::{demo::Demo, error::CliError, flags::ConnectionFlags};
 /// A client of the cluster that the user chose, or of the demo server.
 pub(crate) struct Session {
     pub(crate) client: Client,
+    /// A client that does not repeat requests. The other client repeats requests with the status codes 429, 503 and 504
+    /// for more than a minute.
+    pub(crate) direct_client: Client,
     /// The namespace of the context.
     pub(crate) namespace: String,
     /// A name of the cluster for messages, for example `context kind-a`.
@@ -34,8 +37,12 @@ impl Session {
         };
         let config = impersonating(config, flags);
         let namespace = config.default_namespace.clone();
-        let client = Client::try_from(config).map_err(|error| CliError::request("create a client", error))?;
-        Ok(Self { client, namespace, target, demo })
+        let failed = |error| CliError::request("create a client", error);
+        let mut direct = config.clone();
+        direct.default_retry = false;
+        let direct_client = Client::try_from(direct).map_err(failed)?;
+        let client = Client::try_from(config).map_err(failed)?;
+        Ok(Self { client, direct_client, namespace, target, demo })
     }
 
     /// Stops the demo server, if there is a demo server.
@@ -50,9 +57,13 @@ impl Session {
     }
 }
 
-/// Returns the configuration of the kubeconfig. Without a kubeconfig, returns the configuration of the Pod in
-/// which the program runs, like kubectl.
-async fn chosen_config(flags: &ConnectionFlags) -> Result<(Config, String), CliError> {
+/// Returns the configuration of the kubeconfig. Without a kubeconfig, returns the configuration of the Pod in which
+/// the program runs, like kubectl.
+///
+/// # Errors
+///
+/// Fails if there is no usable kubeconfig, and the program does not run in a Pod.
+pub(crate) async fn chosen_config(flags: &ConnectionFlags) -> Result<(Config, String), CliError> {
     let invalid = |source| CliError::Kubeconfig { file: flags.kubeconfig.clone(), source: Box::new(source) };
     let kubeconfig = match &flags.kubeconfig {
         Some(file) => Kubeconfig::read_from(file).map_err(invalid)?,

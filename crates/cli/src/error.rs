@@ -69,21 +69,26 @@ impl CliError {
 
     /// Returns the error and its sources as one line. Control characters become spaces.
     pub(crate) fn one_line(&self) -> String {
-        let mut text = self.to_string();
-        let mut source = self.source();
-        while let Some(error) = source {
-            let part = error.to_string();
-            // Some errors already contain the text of their source.
-            if !text.contains(&part) {
-                text.push_str(": ");
-                text.push_str(&part);
-            }
-            source = error.source();
-        }
+        let text = with_sources(self);
         let is_gap = |c: char| c.is_control() || c.is_whitespace();
         let line = text.split(is_gap).filter(|word| !word.is_empty()).collect::<Vec<_>>().join(" ");
         crate::output::shortened(&line, MAX_LINE_CHARS)
     }
+}
+
+/// Returns an error and its sources. Some errors already contain the text of their source.
+pub(crate) fn with_sources(error: &dyn Error) -> String {
+    let mut text = error.to_string();
+    let mut source = error.source();
+    while let Some(error) = source {
+        let part = error.to_string();
+        if !text.contains(&part) {
+            text.push_str(": ");
+            text.push_str(&part);
+        }
+        source = error.source();
+    }
+    text
 }
 
 /// The maximum length of an error. A proxy can send a page of HTML.

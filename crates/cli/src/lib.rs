@@ -14,6 +14,7 @@
 
 #![allow(dead_code, unused_imports)] // removed when all commands exist
 
+mod changes;
 mod check;
 mod command_line;
 mod completion;
@@ -22,10 +23,15 @@ mod cost;
 mod demo;
 mod error;
 mod exit;
+mod feed;
 mod flags;
 mod interrupt;
 mod output;
+mod record;
 mod resources;
+mod serve;
 mod terminal;
+mod watch;
+mod why;
 
 pub use command_line::{Failure, run};

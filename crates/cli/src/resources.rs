@@ -30,6 +30,21 @@ impl ServerResource {
         }
     }
 
+    /// Describes a resource that discovery did not report, from a name in the form `NAME` or `NAME.VERSION.GROUP`. Assumes
+    /// that it has namespaces and can be watched.
+    pub(crate) fn assumed(name: &str) -> Self {
+        let (plural, rest) = name.split_once('.').unwrap_or((name, "v1"));
+        let (version, group) = rest.split_once('.').unwrap_or((rest, ""));
+        let group_version = if group.is_empty() { version.to_owned() } else { format!("{group}/{version}") };
+        let resource = APIResource {
+            name: plural.to_owned(),
+            namespaced: true,
+            verbs: vec!["list".to_owned(), "watch".to_owned()],
+            ..APIResource::default()
+        };
+        server_resource(&group_version, resource)
+    }
+
     /// Returns whether a cache of the resource is possible.
     pub(crate) fn is_watchable(&self) -> bool {
         ["list", "watch"].iter().all(|verb| self.verbs.iter().any(|own| own == verb))

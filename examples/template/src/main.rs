@@ -2,6 +2,8 @@
 
 mod config;
 mod operator;
+#[cfg(feature = "otel")]
+mod otel;
 mod page;
 #[cfg(test)]
 mod tests;
@@ -11,7 +13,7 @@ use std::{net::SocketAddr, path::PathBuf};
 use clap::{Parser, Subcommand};
 use kube::{Client, CustomResourceExt};
 use kube_operator::{ElectionOptions, ManagerOptions, offline_client, shutdown_signal};
-use tracing_subscriber::EnvFilter;
+use tracing_subscriber::{EnvFilter, layer::SubscriberExt as _, util::SubscriberInitExt as _};
 
 use crate::{config::Config, operator::operator, page::Page};
 
@@ -55,7 +57,11 @@ enum Command {
 async fn main() -> anyhow::Result<()> {
     let flags = Flags::parse();
     let filter = EnvFilter::try_from_default_env().unwrap_or_else(|_| EnvFilter::new("info,kube_client=off"));
-    tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr).init();
+    let log = tracing_subscriber::fmt::layer().with_writer(std::io::stderr);
+    let subscriber = tracing_subscriber::registry().with(filter).with(log);
+    #[cfg(feature = "otel")]
+    let subscriber = subscriber.with(otel::layer_of_environment()?);
+    subscriber.init();
     let command = flags.command.unwrap_or(Command::Run);
     if command == Command::Crd {
         print!("{}", serde_saphyr::to_string(&Page::crd())?);

@@ -241,7 +241,7 @@ async fn pictures_of_the_documentation_are_written() -> Result<()> {
         let folder = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../../docs/images");
         std::fs::create_dir_all(&folder)?;
         for (file, colours, path, height) in [
-            ("page-overview", "light", "/", 760),
+            ("page-overview", "light", "/", 800),
             ("page-caches", "dark", "/ui/caches", 820),
             ("page-key", "light", "/ui/key/service/wiki/search", 900),
         ] {

@@ -1,20 +1,34 @@
-//! `check`: can the user run these informers on this server?
+//! `check`: can an account run these informers on this server?
 
+mod access;
+mod account;
+mod lag;
+mod lists;
 mod report;
+mod requests;
 mod server;
+mod target;
+mod watches;
+
+use std::time::Duration;
 
 use clap::Args;
+use kube_client::Client;
 
 use crate::{
     connection::Session,
     error::CliError,
     exit::ExitStatus,
-    flags::OutputFlags,
+    flags::{OutputFlags, SelectionFlags, duration},
     output::{print_document, print_text},
-    resources::Catalog,
+    resources::{Catalog, ServerResource},
     terminal::Terminal,
 };
-use report::{Report, Verdict};
+use access::Choice;
+use account::{Account, ServiceAccount};
+use lists::Listed;
+use report::{Finding, Report, Verdict};
+use target::Target;
 
 /// The options of `check`.
 #[derive(Debug, Args)]
@@ -24,10 +38,18 @@ pub(crate) struct CheckFlags {
     #[arg(value_name = "RESOURCE")]
     resources: Vec<String>,
     #[command(flatten)]
+    selection: SelectionFlags,
+    /// Check the permissions of this service account. The other checks use the current user.
+    #[arg(long, value_name = "NAMESPACE/NAME")]
+    service_account: Option<ServiceAccount>,
+    /// The maximum time to wait for a bookmark, and for the end of a streaming list.
+    #[arg(long, value_name = "DURATION", value_parser = duration, default_value = "5s")]
+    wait: Duration,
+    #[command(flatten)]
     output: OutputFlags,
 }
 
-/// Checks the server, and prints a row for each check.
+/// Checks the server and the account, and prints a row for each result.
 ///
 /// # Errors
 ///
@@ -37,15 +59,73 @@ pub(crate) async fn check(
     flags: &CheckFlags,
     terminal: Terminal,
 ) -> Result<ExitStatus, CliError> {
+    let client = &session.direct_client;
     let mut report = Report::new(&session.target);
-    report.add(server::version(&session.client).await?);
-    let catalog = Catalog::read(&session.client).await?;
-    report.add(server::resources(&catalog));
-    let chosen =
-        if flags.resources.is_empty() { catalog.watchable() } else { catalog.select(&flags.resources)? };
-    report.add(server::watchable(&chosen));
+    report.add(server::version(client).await?);
+    let (catalog, groups) = server::catalog(client).await?;
+    report.add(groups);
+    let (resources, choice) = chosen(catalog.as_ref(), &flags.resources)?;
+    report.add(server::watchable(&resources));
+    let watchable = resources.iter().filter(|resource| resource.is_watchable());
+    let targets: Vec<_> =
+        watchable.map(|resource| Target::new(resource, &flags.selection, &session.namespace)).collect();
+    let account = Account::read(client, flags.service_account.as_ref()).await;
+    let access = access::review(client, &account, &targets).await;
+    report.extend(access::findings(&account, &access, choice));
+    if choice == Choice::Named {
+        report.roles = access::missing_roles(&account, &access);
+    }
+    measure(client, &targets, flags.wait, &mut report).await;
     if !print_document(&flags.output.output, &report)? {
         print_text(&report.text(terminal))?;
     }
     Ok(if report.verdict() == Verdict::Red { ExitStatus::Negative } else { ExitStatus::Success })
+}
+
+/// Returns the resources of the command line. Without names, returns all resources that can be watched.
+fn chosen(catalog: Option<&Catalog>, names: &[String]) -> Result<(Vec<ServerResource>, Choice), CliError> {
+    let choice = if names.is_empty() { Choice::Everything } else { Choice::Named };
+    let resources = match (catalog, choice) {
+        (Some(catalog), Choice::Everything) => catalog.watchable().into_iter().cloned().collect(),
+        (Some(catalog), Choice::Named) => catalog.select(names)?.into_iter().cloned().collect(),
+        (None, _) => {
+            let names = names.iter().flat_map(|names| names.split(',')).filter(|name| !name.is_empty());
+            names.map(ServerResource::assumed).collect()
+        }
+    };
+    Ok((resources, choice))
+}
+
+/// Adds the measurements of the server, with the permissions of the current user.
+async fn measure(client: &Client, targets: &[Target<'_>], wait: Duration, report: &mut Report) {
+    let (listed, failures) = lists::list_all(client, targets).await;
+    report.extend(failures);
+    let Some(sample) = sample(&listed) else {
+        report.add(Finding::new(
+            "measurements",
+            Verdict::Amber,
+            "not measured: the current user can list none of the resources".to_owned(),
+            "repeat the check with an account that may list and watch one of them",
+        ));
+        return;
+    };
+    // Not at the same time as the others, which would make the lists slower.
+    report.add(lag::lag(client, sample).await);
+    let (paging, gzip, watches) = tokio::join!(
+        lists::paging(client, &listed),
+        lists::compression(client, sample),
+        watches::streaming(client, sample, wait),
+    );
+    report.extend([paging, gzip]);
+    report.extend(watches);
+}
+
+/// Returns the resource to measure: the one with the most objects, as far as the server counts them.
+fn sample<'a, 'b>(listed: &'b [Listed<'a>]) -> Option<&'b Listed<'a>> {
+    let objects = |listed: &Listed<'_>| {
+        let page = &listed.page;
+        page.objects() as u64 + page.metadata.remaining_item_count.unwrap_or(0)
+    };
+    // The first one of equal counts, so a user can choose it by the order of the names.
+    listed.iter().rev().max_by_key(|listed| objects(listed))
 }

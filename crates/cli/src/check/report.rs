@@ -1,6 +1,8 @@
 //! `Report`: the results of all checks.
 
-use serde::Serialize;
+use kube_operator::RbacRoles;
+use serde::{Serialize, Serializer};
+use serde_json::json;
 
 use crate::{
     output::{Align, Table},
@@ -22,12 +24,35 @@ pub(super) enum Verdict {
 /// A check and its result.
 #[derive(Debug, Serialize)]
 pub(super) struct Finding {
-    pub(super) check: &'static str,
-    pub(super) verdict: Verdict,
+    check: &'static str,
+    verdict: Verdict,
     /// The facts that the server reported.
-    pub(super) detail: String,
+    detail: String,
     /// The instructions for the user. Empty for a green result.
-    pub(super) remedy: String,
+    remedy: String,
+}
+
+impl Finding {
+    /// Creates a result. `remedy` is empty only for a green result.
+    pub(super) fn new(
+        check: &'static str,
+        verdict: Verdict,
+        detail: String,
+        remedy: impl Into<String>,
+    ) -> Self {
+        Self { check, verdict, detail, remedy: remedy.into() }
+    }
+
+    /// Creates a green result.
+    pub(super) fn green(check: &'static str, detail: String) -> Self {
+        Self::new(check, Verdict::Green, detail, String::new())
+    }
+
+    /// Returns the verdict.
+    #[cfg(test)]
+    pub(super) fn verdict(&self) -> Verdict {
+        self.verdict
+    }
 }
 
 /// The results of all checks.
@@ -36,18 +61,33 @@ pub(super) struct Report {
     cluster: String,
     verdict: Verdict,
     findings: Vec<Finding>,
+    /// The objects that grant the missing permissions.
+    #[serde(serialize_with = "roles_as_list")]
+    pub(super) roles: Option<RbacRoles>,
+}
+
+/// Serializes roles as a `List`, which `kubectl apply` accepts.
+fn roles_as_list<S: Serializer>(roles: &Option<RbacRoles>, serializer: S) -> Result<S::Ok, S::Error> {
+    let list =
+        roles.as_ref().map(|roles| json!({"apiVersion": "v1", "kind": "List", "items": roles.objects()}));
+    list.serialize(serializer)
 }
 
 impl Report {
     /// Creates a report without results.
     pub(super) fn new(cluster: &str) -> Self {
-        Self { cluster: cluster.to_owned(), verdict: Verdict::Green, findings: Vec::new() }
+        Self { cluster: cluster.to_owned(), verdict: Verdict::Green, findings: Vec::new(), roles: None }
     }
 
     /// Adds a result.
     pub(super) fn add(&mut self, finding: Finding) {
         self.verdict = self.verdict.max(finding.verdict);
         self.findings.push(finding);
+    }
+
+    /// Adds several results.
+    pub(super) fn extend(&mut self, findings: impl IntoIterator<Item = Finding>) {
+        findings.into_iter().for_each(|finding| self.add(finding));
     }
 
     /// Returns the worst result.
@@ -70,8 +110,17 @@ impl Report {
             text.push_str(&line.replacen(name, &painted, 1));
             text.push('\n');
         }
+        let mut printed = Vec::new();
         for finding in self.findings.iter().filter(|finding| !finding.remedy.is_empty()) {
-            text.push_str(&format!("\n{}: {}\n", finding.check, finding.remedy));
+            // Several resources can have the same problem.
+            let remedy = format!("\n{}: {}\n", finding.check, finding.remedy);
+            if !printed.contains(&remedy) {
+                text.push_str(&remedy);
+                printed.push(remedy);
+            }
+        }
+        if let Some(roles) = &self.roles {
+            text.push_str(&format!("\n# The missing permissions, for `kubectl apply -f -`:\n{roles}"));
         }
         text
     }

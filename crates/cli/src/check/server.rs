@@ -1,55 +1,132 @@
 //! Checks the version and the resources of the server.
 
-use kube_client::Client;
+use kube_client::{Client, Error};
 
 use super::report::{Finding, Verdict};
 use crate::{
     error::CliError,
+    output::counted,
     resources::{Catalog, ServerResource},
 };
 
+/// The minor versions of Kubernetes 1 that kube-informer supports.
+const SUPPORTED_MINORS: std::ops::RangeInclusive<u32> = 33..=37;
+
 /// Reads the version of the server.
+///
+/// # Errors
+///
+/// Fails if the server cannot be reached, or rejects the credentials.
 pub(super) async fn version(client: &Client) -> Result<Finding, CliError> {
-    let version = client.apiserver_version().await;
-    let version = version.map_err(|error| CliError::request("read the version of the server", error))?;
-    Ok(green("server", format!("responds, Kubernetes {}", version.git_version)))
+    match client.apiserver_version().await {
+        Ok(version) => Ok(supported(&version.git_version)),
+        Err(Error::Api(status)) if status.code != 401 => Ok(Finding::new(
+            "server",
+            Verdict::Amber,
+            format!("the version is unknown: {}", status.message),
+            "grant the verb get for the nonResourceURL /version, as system:public-info-viewer does",
+        )),
+        Err(error) => Err(CliError::request("read the version of the server", error)),
+    }
 }
 
-/// Checks that each API group could be read.
-pub(super) fn resources(catalog: &Catalog) -> Finding {
-    let Some((group, error)) = catalog.failures.first() else {
-        return green("API groups", format!("{} resources", catalog.resources.len()));
-    };
-    Finding {
-        check: "API groups",
-        verdict: Verdict::Amber,
-        detail: format!(
-            "{} API groups do not respond, the first is {group}: {error}",
-            catalog.failures.len()
-        ),
-        remedy: "check the APIService objects: `kubectl get apiservices`".to_owned(),
+fn supported(version: &str) -> Finding {
+    let detail = format!("responds, Kubernetes {version}");
+    if minor(version).is_some_and(|minor| SUPPORTED_MINORS.contains(&minor)) {
+        return Finding::green("server", detail);
     }
+    Finding::new(
+        "server",
+        Verdict::Amber,
+        detail,
+        format!(
+            "kube-informer is tested with Kubernetes 1.{} to 1.{}; use one of these versions",
+            SUPPORTED_MINORS.start(),
+            SUPPORTED_MINORS.end()
+        ),
+    )
+}
+
+/// Returns the minor version, for example 36 of `v1.36.1+k3s1`.
+fn minor(version: &str) -> Option<u32> {
+    version.strip_prefix("v1.")?.split(|c: char| !c.is_ascii_digit()).next()?.parse().ok()
+}
+
+/// Reads the resources of the server. `None` if the user may not read them.
+///
+/// # Errors
+///
+/// Fails if the server cannot be reached.
+pub(super) async fn catalog(client: &Client) -> Result<(Option<Catalog>, Finding), CliError> {
+    match Catalog::read(client).await {
+        Ok(catalog) => {
+            let finding = groups(&catalog);
+            Ok((Some(catalog), finding))
+        }
+        Err(CliError::Request { source, operation }) => match *source {
+            Error::Api(status) => Ok((
+                None,
+                Finding::new(
+                    "API groups",
+                    Verdict::Red,
+                    format!("failed to {operation}: {}", status.message),
+                    "grant the ClusterRole system:discovery; until then, write NAME.VERSION.GROUP, for example deployments.v1.apps",
+                ),
+            )),
+            source => Err(CliError::request(operation, source)),
+        },
+        Err(error) => Err(error),
+    }
+}
+
+fn groups(catalog: &Catalog) -> Finding {
+    let Some((group, error)) = catalog.failures.first() else {
+        return Finding::green("API groups", counted(catalog.resources.len(), "resource"));
+    };
+    Finding::new(
+        "API groups",
+        Verdict::Amber,
+        format!(
+            "no response from {}, the first is {group}: {error}",
+            counted(catalog.failures.len(), "API group")
+        ),
+        "check the APIService objects: `kubectl get apiservices`",
+    )
 }
 
 /// Checks that the resources can be listed and watched.
-pub(super) fn watchable(resources: &[&ServerResource]) -> Finding {
-    let unwatchable: Vec<_> = resources
-        .iter()
-        .filter(|resource| !resource.is_watchable())
-        .map(|resource| resource.name())
-        .collect();
+pub(super) fn watchable(resources: &[ServerResource]) -> Finding {
+    let unwatchable: Vec<_> =
+        resources.iter().filter(|resource| !resource.is_watchable()).map(ServerResource::name).collect();
     if unwatchable.is_empty() {
-        return green("verbs", format!("{} resources can be listed and watched", resources.len()));
+        return Finding::green(
+            "verbs",
+            format!("{} can be listed and watched", counted(resources.len(), "resource")),
+        );
     }
-    Finding {
-        check: "verbs",
-        verdict: Verdict::Red,
-        detail: format!("the server cannot watch {}", unwatchable.join(", ")),
-        remedy: "choose resources that support the verbs list and watch: `kubectl api-resources --verbs=list,watch`"
-            .to_owned(),
-    }
+    Finding::new(
+        "verbs",
+        Verdict::Red,
+        format!("the server cannot watch {}", unwatchable.join(", ")),
+        "choose resources that support the verbs list and watch: `kubectl api-resources --verbs=list,watch`",
+    )
 }
 
-fn green(check: &'static str, detail: String) -> Finding {
-    Finding { check, verdict: Verdict::Green, detail, remedy: String::new() }
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn version_is_compared_with_supported_versions() {
+        for (version, verdict) in [
+            ("v1.33.0", Verdict::Green),
+            ("v1.37.2+k3s1", Verdict::Green),
+            ("v1.32.9", Verdict::Amber),
+            ("v1.38.0-alpha.1", Verdict::Amber),
+            ("v2.33.0", Verdict::Amber),
+            ("unknown", Verdict::Amber),
+        ] {
+            assert_eq!(supported(version).verdict(), verdict, "{version}");
+        }
+    }
 }

@@ -40,6 +40,12 @@ pub(crate) fn bytes(count: u64) -> String {
     format!("{value:.digits$} {}", UNITS[unit])
 }
 
+/// Returns a number of things: `1 resource`, `2 resources`.
+pub(crate) fn counted(count: usize, thing: &str) -> String {
+    let plural = if count == 1 { "" } else { "s" };
+    format!("{count} {thing}{plural}")
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -62,6 +68,11 @@ mod tests {
     #[test]
     fn control_characters_are_replaced() {
         assert_eq!(printable("a\u{1b}[2Jb\n\u{202e}"), "a\u{fffd}[2Jb\u{fffd}\u{fffd}");
+    }
+
+    #[test]
+    fn one_thing_is_singular() {
+        assert_eq!([counted(0, "Pod"), counted(1, "Pod"), counted(2, "Pod")], ["0 Pods", "1 Pod", "2 Pods"]);
     }
 
     #[test]

@@ -65,6 +65,16 @@ enum RunOutcome {
 }
 
 impl RunOutcome {
+    /// Returns the name for the span of the reconcile.
+    fn name(&self) -> &'static str {
+        match self {
+            Self::Success(_) => "success",
+            Self::Failed(_) => "error",
+            Self::TimedOut(_) => "timeout",
+            Self::Panicked => "panic",
+        }
+    }
+
     /// Returns the error message, if the reconcile failed.
     fn failure(&self) -> Option<String> {
         match self {
@@ -173,13 +183,17 @@ impl<Q: RequestKey, W: Work<Q>> Worker<Q, W> {
         let failure = outcome.failure();
         let run = LastRun { reasons, failures, ended, took, waits, calls, in_calls, changes, failure };
         self.keys.record_run(&item, run);
+        let result = outcome.name();
         self.finish(item, outcome, exists);
+        // Not earlier, so that the log lines of the reconcile do not repeat it.
+        span.record("result", result);
     }
 
     /// Uses the highest level, so that warnings show their controller and key even if only warnings
     /// are logged.
     fn span(&self, key: &Q, reasons: &Reasons) -> Span {
-        tracing::error_span!("reconcile", controller = %self.state.options.name, %key, reason = %reasons)
+        let controller = &self.state.options.name;
+        tracing::error_span!("reconcile", %controller, %key, reason = %reasons, result = tracing::field::Empty)
     }
 
     /// Returns the outcome, and whether the object existed.

@@ -1,5 +1,6 @@
 //! Records the responses that a program receives, and replays them in a test.
 
+mod bodies;
 mod entry;
 mod playback;
 mod record;
@@ -10,6 +11,7 @@ use std::{io, path::PathBuf};
 
 use kube_informer::FrameError;
 
+pub use bodies::{RecordedBody, recorded_bodies};
 pub use playback::{Replay, ReplayError};
 pub use record::Recording;
 

@@ -26,7 +26,11 @@ use parking_lot::Mutex;
 use tokio::time::Instant;
 use tower::BoxError;
 
-use super::{ENTRY, FORMAT_VERSION, RecordingError, entry::Entry, redactor::Redactor};
+use super::{
+    ENTRY, FORMAT_VERSION, RecordingError,
+    entry::Entry,
+    redactor::{Hook, Redactor},
+};
 
 /// The default limit for the size of a file, in bytes.
 const MAX_FILE_BYTES: usize = 256 << 20;
@@ -111,10 +115,34 @@ impl Recording {
     /// # Panics
     /// Panics outside of a Tokio runtime, like `Client::new`.
     pub fn start(path: &Path, client: Client) -> Result<(Self, Client), RecordingError> {
+        Self::start_with(path, client, None)
+    }
+
+    /// Does the same as [`start`](Self::start), and calls `redact` with the plural name of the resource and
+    /// each object before the object is recorded. The function can remove further values. The program still
+    /// receives the unchanged object.
+    ///
+    /// The function runs while a lock is held, so it must not wait. Unlike a value of a Secret, a removed
+    /// value is not searched in other objects.
+    ///
+    /// # Errors
+    /// Returns [`RecordingError::Io`] if the file cannot be created.
+    ///
+    /// # Panics
+    /// Panics outside of a Tokio runtime, like `Client::new`.
+    pub fn start_with_redaction(
+        path: &Path,
+        client: Client,
+        redact: impl FnMut(&str, &mut serde_json::Value) + Send + 'static,
+    ) -> Result<(Self, Client), RecordingError> {
+        Self::start_with(path, client, Some(Box::new(redact)))
+    }
+
+    fn start_with(path: &Path, client: Client, hook: Option<Hook>) -> Result<(Self, Client), RecordingError> {
         let failed = |source| RecordingError::Io { path: path.to_owned(), source };
         let partial = with_suffix(path, ".partial");
         let writer = create(&partial).map_err(failed)?;
-        let mut open = Open { writer, redactor: Redactor::default(), left: MAX_FILE_BYTES };
+        let mut open = Open { writer, redactor: Redactor::new(hook), left: MAX_FILE_BYTES };
         open.add(&Entry::Start { default_namespace: client.default_namespace().to_owned() })
             .map_err(failed)?;
         let (path, started, state) = (path.to_owned(), Instant::now(), State::Recording(Box::new(open)));
@@ -146,6 +174,15 @@ impl Recording {
             path: self.0.path.clone(),
             source: io::Error::new(error.kind(), error),
         })
+    }
+
+    /// Returns the number of texts of Secrets, and of other sensitive objects, that placeholders have replaced
+    /// so far. Returns `None` if the recording has stopped.
+    pub fn hidden_values(&self) -> Option<u64> {
+        match &*self.0.state.lock() {
+            State::Recording(open) => Some(open.redactor.hidden()),
+            State::Stopped(_) | State::Finished(_) => None,
+        }
     }
 
     fn record(&self, client: Client) -> Client {

@@ -30,9 +30,16 @@ const IDENTITY: [&str; 9] = [
     "uid",
 ];
 
+/// Changes an object before it is recorded. The first argument is the plural name of the resource.
+pub(super) type Hook = Box<dyn FnMut(&str, &mut Value) + Send>;
+
 /// Stores the values of a recording, to replace them also in other objects.
-#[derive(Debug, Default)]
+#[derive(Default)]
 pub(super) struct Redactor {
+    /// The function of the program that removes further values.
+    hook: Option<Hook>,
+    /// The number of texts of sensitive objects that were replaced.
+    hidden: u64,
     placeholders: HashMap<String, String>,
     issued: HashSet<String>,
     /// The values that are replaced within texts, by their first bytes. A recording can contain many values,
@@ -41,6 +48,15 @@ pub(super) struct Redactor {
 }
 
 impl Redactor {
+    pub(super) fn new(hook: Option<Hook>) -> Self {
+        Self { hook, ..Self::default() }
+    }
+
+    /// Returns the number of texts of sensitive objects that were replaced.
+    pub(super) fn hidden(&self) -> u64 {
+        self.hidden
+    }
+
     /// Returns a body of a response for this resource without contents of sensitive objects. Returns `None`
     /// if the body is not JSON.
     pub(super) fn redact(&mut self, resource: &str, body: &[u8]) -> Option<String> {
@@ -69,12 +85,15 @@ impl Redactor {
         let is_secret =
             is_sensitive(kind) || is_sensitive(kind.trim_end_matches("List")) || is_sensitive(resource);
         match value.get_mut("items").and_then(Value::as_array_mut) {
-            Some(items) => items.iter_mut().for_each(|item| self.redact_object(item, is_secret)),
-            None => self.redact_object(value, is_secret),
+            Some(items) => items.iter_mut().for_each(|item| self.redact_object(resource, item, is_secret)),
+            None => self.redact_object(resource, value, is_secret),
         }
     }
 
-    fn redact_object(&mut self, object: &mut Value, is_secret: bool) {
+    fn redact_object(&mut self, resource: &str, object: &mut Value, is_secret: bool) {
+        if let Some(hook) = &mut self.hook {
+            hook(resource, object);
+        }
         let is_token = matches!(object["kind"].as_str(), Some("TokenReview" | "TokenRequest"));
         for (name, part) in object.as_object_mut().into_iter().flatten() {
             match name.as_str() {
@@ -96,7 +115,10 @@ impl Redactor {
     /// Replaces each text by a placeholder.
     fn hide(&mut self, value: &mut Value, is_base64: bool) {
         match value {
-            Value::String(text) => *text = self.placeholder(text, is_base64),
+            Value::String(text) => {
+                self.hidden += 1;
+                *text = self.placeholder(text, is_base64);
+            }
             Value::Array(items) => items.iter_mut().for_each(|item| self.hide(item, is_base64)),
             Value::Object(fields) => fields.values_mut().for_each(|field| self.hide(field, is_base64)),
             _ => {}

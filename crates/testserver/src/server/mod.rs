@@ -6,6 +6,7 @@ pub(crate) mod kubelet;
 pub(crate) mod load;
 pub(crate) mod outage;
 pub(crate) mod plan;
+mod recorded;
 pub(crate) mod replica;
 pub(crate) mod replicas;
 pub(crate) mod snapshot;

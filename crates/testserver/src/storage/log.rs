@@ -246,6 +246,11 @@ impl Store {
         self.tables.iter().map(|table| table.start).fold(self.first, u64::max)
     }
 
+    /// Raises the revision to `revision` without a write. Has no effect if the revision is higher.
+    pub(crate) fn advance_to(&mut self, revision: u64) {
+        self.revision = self.revision.max(revision.min(HIGHEST));
+    }
+
     /// Raises the revision without a write, and drops the history up to the new revision.
     pub(crate) fn bump(&mut self, by: u64) {
         self.revision = self.revision.saturating_add(by).min(HIGHEST.max(self.revision));

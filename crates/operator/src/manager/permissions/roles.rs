@@ -55,6 +55,13 @@ impl RbacRoles {
         roles
     }
 
+    /// Returns an object without roles. [`with_permissions`](Self::with_permissions) adds roles, which all have
+    /// this name.
+    #[must_use]
+    pub fn named(name: &str) -> Self {
+        Self { name: name.to_owned(), ..Self::default() }
+    }
+
     /// Returns roles that also contain these permissions, for example of requests that a test has recorded.
     /// [`Manager::require_permissions`](crate::Manager::require_permissions) describes the arguments. The
     /// result contains no bindings.
@@ -73,13 +80,28 @@ impl RbacRoles {
     /// Adds a binding for each role. The bindings have the names of the roles. `namespace` and `account`
     /// identify the ServiceAccount.
     #[must_use]
-    pub fn bind_to_service_account(mut self, namespace: &str, account: &str) -> Self {
-        let subject = Subject {
+    pub fn bind_to_service_account(self, namespace: &str, account: &str) -> Self {
+        self.bind_to(Subject {
             kind: "ServiceAccount".to_owned(),
             name: account.to_owned(),
             namespace: Some(namespace.to_owned()),
             ..Subject::default()
-        };
+        })
+    }
+
+    /// Adds a binding for each role. The bindings have the names of the roles. `user` is the name that the
+    /// server returns in a SelfSubjectReview.
+    #[must_use]
+    pub fn bind_to_user(self, user: &str) -> Self {
+        self.bind_to(Subject {
+            api_group: Some("rbac.authorization.k8s.io".to_owned()),
+            kind: "User".to_owned(),
+            name: user.to_owned(),
+            ..Subject::default()
+        })
+    }
+
+    fn bind_to(mut self, subject: Subject) -> Self {
         let subjects = Some(vec![subject]);
         let role_ref = |kind: &str, role: &ObjectMeta| RoleRef {
             api_group: Some("rbac.authorization.k8s.io".to_owned()),
@@ -264,5 +286,15 @@ rules:
         assert_eq!(objects[4]["metadata"], objects[1]["metadata"]);
         assert_eq!(objects[4]["roleRef"]["name"], "web");
         assert_eq!(objects[4]["subjects"][0]["namespace"], "ns");
+    }
+
+    #[test]
+    fn named_roles_have_added_permissions_and_user() {
+        let roles = RbacRoles::named("web").with_permissions(&["list"], "", "pods", Some("shop"));
+        let objects = roles.bind_to_user("ann").objects();
+        assert_eq!(objects[0]["metadata"], serde_json::json!({"name": "web", "namespace": "shop"}));
+        let user =
+            serde_json::json!({"apiGroup": "rbac.authorization.k8s.io", "kind": "User", "name": "ann"});
+        assert_eq!(objects[1]["subjects"][0], user);
     }
 }

@@ -184,6 +184,7 @@ fn controller_row(data: &PageState, controller: &ControllerState) -> Vec<Markup>
     let (level, text) = match (stuck_line(controller), failing) {
         _ if is_starting => (Level::Neutral, "Not started"),
         (Err(_), _) => (Level::Bad, "Blocked"),
+        (Ok(_), 0) if controller.keys.run_counts().0 == 0 => (Level::Neutral, "No reconcile yet"),
         (Ok(_), 0) => (Level::Good, "Good"),
         (Ok(_), _) => (Level::Bad, "Keys fail"),
     };

@@ -111,3 +111,24 @@ async fn too_large_response_stops_recording() {
     let error = recording.finish().await.unwrap_err().to_string();
     assert!(error.contains("larger than 64 MiB"), "{error}");
 }
+
+#[tokio::test]
+async fn function_removes_further_values_and_bodies_are_read() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("r");
+    let body =
+        "{\"kind\":\"PodList\",\"items\":[{\"spec\":{\"a\":\"private\"}},{\"spec\":{\"a\":\"private\"}}]}";
+    let redact = |resource: &str, object: &mut serde_json::Value| {
+        assert_eq!(resource, "pods");
+        object["spec"]["a"] = "redacted".into();
+    };
+    let (recording, client) = Recording::start_with_redaction(&path, client(body), redact).unwrap();
+    read(&client, "/api/v1/pods?limit=5").await;
+    assert_eq!(recording.hidden_values(), Some(0));
+    recording.finish().await.unwrap();
+    assert_eq!(recording.hidden_values(), None);
+    let bodies = crate::recorded_bodies(&path).unwrap();
+    let [only] = &*bodies else { panic!("{bodies:?}") };
+    assert_eq!((&*only.method, &*only.path, only.status), ("GET", "/api/v1/pods?limit=5", 200));
+    assert!(only.body.contains("redacted") && !only.body.contains("private"), "{}", only.body);
+}

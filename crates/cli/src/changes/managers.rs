@@ -1,0 +1,239 @@
+//! `Authors`: finds the field manager of a change in the managedFields of both states.
+//!
+//! The server updates the entry of a manager with each of its writes. The manager of a change therefore is a manager
+//! whose entry changed, and which owns the field. The time of an entry has a resolution of one second, so two writes
+//! can have equal entries. In this case, the owner of the field is the best answer.
+
+use serde_json::Value;
+
+use super::path::{FieldPath, Step, text_of};
+
+/// An entry of managedFields.
+#[derive(Clone, Copy, Debug)]
+struct Entry<'a> {
+    value: &'a Value,
+    /// The state of the object, in which keys of list items are resolved.
+    object: &'a Value,
+}
+
+impl<'a> Entry<'a> {
+    fn name(self) -> &'a str {
+        self.value["manager"].as_str().unwrap_or_default()
+    }
+
+    fn time(self) -> &'a str {
+        self.value["time"].as_str().unwrap_or_default()
+    }
+
+    /// Returns whether both entries belong to the same manager.
+    fn is_same_manager(self, other: Self) -> bool {
+        ["manager", "operation", "apiVersion", "subresource"]
+            .iter()
+            .all(|field| self.value[*field] == other.value[*field])
+    }
+
+    /// Returns whether the manager owns the field, or the value that contains the field.
+    fn owns(self, path: &FieldPath) -> bool {
+        owns(&self.value["fieldsV1"], path.steps(), Some(self.object))
+    }
+}
+
+/// Compares the managedFields of two states.
+#[derive(Debug)]
+pub(super) struct Authors<'a> {
+    before: Vec<Entry<'a>>,
+    after: Vec<Entry<'a>>,
+    /// The entries of the new state that the old state does not contain.
+    changed: Vec<Entry<'a>>,
+}
+
+impl<'a> Authors<'a> {
+    pub(super) fn new(before: &'a Value, after: &'a Value) -> Self {
+        let entries = |object: &'a Value| -> Vec<Entry<'a>> {
+            let entries = object["metadata"]["managedFields"].as_array().into_iter().flatten();
+            let entries = entries.map(|value| Entry { value, object });
+            entries.filter(|entry| !entry.name().is_empty()).collect()
+        };
+        let (before, after) = (entries(before), entries(after));
+        let is_new = |entry: &&Entry<'_>| !before.iter().any(|old| old.value == entry.value);
+        let changed = after.iter().filter(is_new).copied().collect();
+        Self { before, after, changed }
+    }
+
+    /// Returns the managers of a change, sorted. Returns nothing if managedFields do not tell.
+    pub(super) fn of(&self, path: &FieldPath, is_removed: bool) -> Vec<String> {
+        let writers = self.changed.iter().copied();
+        let candidates: Vec<Entry<'_>> = if is_removed {
+            writers.filter(|entry| self.owned_before(*entry, path)).collect()
+        } else {
+            writers.filter(|entry| entry.owns(path)).collect()
+        };
+        let found = if !candidates.is_empty() {
+            latest(candidates)
+        } else if !self.changed.is_empty() {
+            // No manager owns the field: the server changed it because of a write.
+            latest(self.changed.clone())
+        } else {
+            let entries = if is_removed { &self.before } else { &self.after };
+            latest(entries.iter().filter(|entry| entry.owns(path)).copied().collect())
+        };
+        let mut names: Vec<String> = found.into_iter().map(|entry| entry.name().to_owned()).collect();
+        names.sort_unstable();
+        names.dedup();
+        names
+    }
+
+    fn owned_before(&self, entry: Entry<'_>, path: &FieldPath) -> bool {
+        self.before.iter().any(|old| old.is_same_manager(entry) && old.owns(path))
+    }
+}
+
+/// Returns the entries with the latest time. Times in RFC 3339 with the same zone have the order of their texts.
+fn latest(mut entries: Vec<Entry<'_>>) -> Vec<Entry<'_>> {
+    let last = entries.iter().map(|entry| entry.time()).max().unwrap_or_default();
+    entries.retain(|entry| entry.time() == last);
+    entries
+}
+
+/// Returns whether a set in the form FieldsV1 contains the field, a part of it, or a value that contains it.
+fn owns(set: &Value, steps: &[Step], value: Option<&Value>) -> bool {
+    let Some(children) = set.as_object() else { return false };
+    let Some((step, rest)) = steps.split_first() else { return true };
+    if children.is_empty() {
+        // The manager owns the entire value.
+        return true;
+    }
+    let inner = value.and_then(|value| inside(value, step));
+    children.iter().any(|(name, below)| is_step(name, step, inner) && owns(below, rest, inner))
+}
+
+/// Returns the value after a step.
+fn inside<'a>(value: &'a Value, step: &Step) -> Option<&'a Value> {
+    match step {
+        Step::Field(name) => value.get(name),
+        Step::Index(index) => value.get(index),
+        Step::Item { key, value: wanted } => {
+            value.as_array()?.iter().find(|item| item.get(key) == Some(wanted))
+        }
+    }
+}
+
+/// Returns whether a name in FieldsV1 is this step. `inner` is the value after the step.
+fn is_step(name: &str, step: &Step, inner: Option<&Value>) -> bool {
+    let Some((kind, text)) = name.split_once(':') else { return false };
+    match (kind, step) {
+        ("f", Step::Field(field)) => text == field,
+        ("i", Step::Index(index)) => text.parse() == Ok(*index),
+        ("k", Step::Item { key, value }) => {
+            let Ok(Value::Object(keys)) = serde_json::from_str(text) else { return false };
+            let own = |name: &str| inner.and_then(|item| item.get(name)).or((name == *key).then_some(value));
+            !keys.is_empty() && keys.iter().all(|(name, wanted)| own(name).is_none_or(|own| own == wanted))
+        }
+        ("v", Step::Index(_) | Step::Item { .. }) => inner.is_some_and(|inner| {
+            serde_json::from_str::<Value>(text).is_ok_and(|item| text_of(&item) == text_of(inner))
+        }),
+        _ => false,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    fn entry(manager: &str, second: u32, fields: &Value) -> Value {
+        json!({
+            "manager": manager, "operation": "Update", "apiVersion": "v1",
+            "time": format!("2026-01-01T00:00:{second:02}Z"), "fieldsType": "FieldsV1", "fieldsV1": fields,
+        })
+    }
+
+    fn object(entries: &[Value]) -> Value {
+        json!({
+            "metadata": {"managedFields": entries},
+            "status": {"conditions": [{"type": "Ready", "status": "True"}]},
+        })
+    }
+
+    fn managers(before: &Value, after: &Value, path: &FieldPath, is_removed: bool) -> Vec<String> {
+        Authors::new(before, after).of(path, is_removed)
+    }
+
+    fn replicas() -> FieldPath {
+        FieldPath::of_fields(&["spec", "replicas"])
+    }
+
+    #[test]
+    fn manager_whose_entry_changed_and_owns_the_field_is_found() {
+        let spec = json!({"f:spec": {"f:replicas": {}}});
+        let status = json!({"f:status": {"f:phase": {}}});
+        let before = object(&[entry("hpa", 1, &spec), entry("kubelet", 1, &status)]);
+        let after = object(&[entry("hpa", 5, &spec), entry("kubelet", 6, &status)]);
+        assert_eq!(managers(&before, &after, &replicas(), false), ["hpa"]);
+        let phase = FieldPath::of_fields(&["status", "phase"]);
+        assert_eq!(managers(&before, &after, &phase, false), ["kubelet"]);
+    }
+
+    #[test]
+    fn item_of_list_is_found_by_its_keys() {
+        let ready =
+            json!({"f:status": {"f:conditions": {"k:{\"type\":\"Ready\"}": {".": {}, "f:status": {}}}}});
+        let other =
+            json!({"f:status": {"f:conditions": {"k:{\"type\":\"Other\"}": {".": {}, "f:status": {}}}}});
+        let before = object(&[]);
+        let after = object(&[entry("kubelet", 1, &ready), entry("other", 1, &other)]);
+        let item = Step::Item { key: "type", value: json!("Ready") };
+        let path = FieldPath::of_fields(&["status", "conditions"]).join(item);
+        assert_eq!(managers(&before, &after, &path, false), ["kubelet"]);
+        assert_eq!(managers(&before, &after, &path.join(Step::Field("status".into())), false), ["kubelet"]);
+    }
+
+    #[test]
+    fn removal_is_attributed_to_the_writer_that_owned_the_field() {
+        let both = json!({"f:spec": {"f:replicas": {}, "f:paused": {}}});
+        let before = object(&[entry("a", 1, &both), entry("b", 1, &json!({"f:status": {}}))]);
+        let paused = json!({"f:spec": {"f:paused": {}}});
+        let after = object(&[entry("a", 2, &paused), entry("b", 2, &json!({"f:status": {}}))]);
+        assert_eq!(managers(&before, &after, &replicas(), true), ["a"]);
+    }
+
+    #[test]
+    fn write_in_same_second_is_attributed_to_the_owner() {
+        let same = object(&[
+            entry("hpa", 1, &json!({"f:spec": {"f:replicas": {}}})),
+            entry("kubelet", 1, &json!({"f:status": {}})),
+        ]);
+        assert_eq!(managers(&same, &same.clone(), &replicas(), false), ["hpa"]);
+    }
+
+    #[test]
+    fn field_without_owner_is_attributed_to_the_writer() {
+        let before = object(&[]);
+        let after = object(&[entry("kubectl", 1, &json!({"f:spec": {"f:replicas": {}}}))]);
+        let generation = FieldPath::of_fields(&["metadata", "generation"]);
+        assert_eq!(managers(&before, &after, &generation, false), ["kubectl"]);
+    }
+
+    #[test]
+    fn hostile_managed_fields_name_no_manager() {
+        let path = FieldPath::of_fields(&["spec", "replicas"]);
+        for hostile in [
+            json!("text"),
+            json!([1, null, "x", [], {}]),
+            json!([{"manager": 7, "fieldsV1": {"f:spec": {}}}]),
+            json!([{"manager": "", "fieldsV1": {"f:spec": {}}}]),
+        ] {
+            let object = json!({"metadata": {"managedFields": hostile}});
+            assert!(managers(&json!({}), &object, &path, false).is_empty(), "{hostile}");
+        }
+        let fields = json!({"": {}, ":": {}, "k:{": {}, "k:[]": {}, "v:": {}, "i:-1": {}, "f:spec": 3});
+        let object = object(&[entry("a", 1, &fields)]);
+        for step in
+            [Step::Index(0), Step::Item { key: "name", value: json!("x") }, Step::Field("spec".into())]
+        {
+            // The only writer is named, because nobody owns the field.
+            assert_eq!(managers(&json!({}), &object, &FieldPath::default().join(step), false), ["a"]);
+        }
+    }
+}

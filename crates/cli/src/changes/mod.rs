@@ -1,0 +1,89 @@
+//! The changes between two states of an object, with the field managers that made them.
+
+mod diff;
+mod managers;
+mod path;
+mod secrets;
+
+use serde_json::Value;
+
+pub(crate) use path::{FieldPath, Pattern, text_of};
+pub(crate) use secrets::{is_hidden, visit_strings};
+
+/// A field that differs between two states of an object.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct Change {
+    pub(crate) path: FieldPath,
+    pub(crate) before: FieldValue,
+    pub(crate) after: FieldValue,
+    /// The field managers that made the change, sorted. Empty if managedFields do not tell.
+    pub(crate) managers: Vec<String>,
+}
+
+/// The value of a field in one state.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) enum FieldValue {
+    /// The state does not contain the field.
+    Absent,
+    /// The value may be shown.
+    Shown(Value),
+    /// The value is a part of a Secret, or a copy of an object. It must not be shown.
+    Hidden,
+}
+
+/// Returns the fields that differ, ordered by their names. Ignores `metadata.resourceVersion` and
+/// `metadata.managedFields`.
+///
+/// `is_sensitive` hides the contents of the object.
+pub(crate) fn changes(is_sensitive: bool, before: &Value, after: &Value) -> Vec<Change> {
+    let authors = managers::Authors::new(before, after);
+    let change = |difference: diff::Difference<'_>| {
+        let value = |value: Option<&Value>| match value {
+            None => FieldValue::Absent,
+            Some(_) if secrets::is_hidden(is_sensitive, &difference.path) => FieldValue::Hidden,
+            Some(value) => FieldValue::Shown(value.clone()),
+        };
+        Change {
+            before: value(difference.before),
+            after: value(difference.after),
+            managers: authors.of(&difference.path, difference.after.is_none()),
+            path: difference.path,
+        }
+    };
+    diff::differences(before, after).into_iter().map(change).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn values_of_secrets_are_hidden() {
+        let last_applied = "kubectl.kubernetes.io/last-applied-configuration";
+        let secret = |text: &str| {
+            json!({
+                "metadata": {"annotations": {last_applied: text}, "labels": {"a": text}},
+                "data": {"password": text}, "stringData": {"password": text}, "type": text,
+            })
+        };
+        let changes = changes(true, &secret("old-1"), &secret("new-2"));
+        let shown: Vec<_> = changes
+            .iter()
+            .filter(|change| change.after != FieldValue::Hidden)
+            .map(|change| change.path.to_string())
+            .collect();
+        assert_eq!(shown, ["metadata.labels.a", "type"]);
+        assert_eq!(changes.len(), 5);
+    }
+
+    #[test]
+    fn copy_of_object_in_annotation_is_hidden() {
+        let last_applied = "kubectl.kubernetes.io/last-applied-configuration";
+        let object = |text: &str| json!({"metadata": {"annotations": {last_applied: text}}, "spec": text});
+        let changes = changes(false, &object("a"), &object("b"));
+        assert_eq!(changes[0].after, FieldValue::Hidden);
+        assert_eq!(changes[1].after, FieldValue::Shown(json!("b")));
+    }
+}

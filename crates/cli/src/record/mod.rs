@@ -1,0 +1,152 @@
+//! `record`: writes lists and watches to a file, from which `serve` starts a server.
+
+mod redaction;
+
+use std::{
+    io::{Write as _, stderr},
+    path::PathBuf,
+    time::Duration,
+};
+
+use clap::Args;
+use kube_operator::Recording;
+use tokio::time::{Instant, sleep};
+
+use crate::{
+    changes::Pattern,
+    connection::Session,
+    error::CliError,
+    exit::ExitStatus,
+    feed::{Feed, FeedItem},
+    flags::{SelectionFlags, duration},
+    interrupt::interrupted,
+    output::{bytes, print_text, printable},
+    resources::Catalog,
+    watch::targets,
+};
+use redaction::Redaction;
+
+/// The options of `record`.
+#[derive(Debug, Args)]
+pub(crate) struct RecordFlags {
+    /// The resources, for example pods,deploy, and then optionally the names of objects. TYPE/NAME selects one object.
+    #[arg(value_name = "RESOURCE [NAME]", required = true)]
+    objects: Vec<String>,
+    #[command(flatten)]
+    selection: SelectionFlags,
+    /// Write the recording to this file. Only the owner can read it.
+    #[arg(short, long, value_name = "FILE")]
+    output: PathBuf,
+    /// End after this time, for example 10m. Without the flag, Ctrl-C ends the recording.
+    #[arg(long, value_name = "DURATION", value_parser = duration)]
+    duration: Option<Duration>,
+    /// Replace the values of these fields, for example spec.template.spec.containers.env.value. The contents of Secrets
+    /// are always replaced.
+    #[arg(long, value_name = "PATH", value_delimiter = ',')]
+    redact: Vec<Pattern>,
+}
+
+/// What a recording contains.
+#[derive(Debug, Default)]
+struct Counts {
+    listed: usize,
+    events: usize,
+}
+
+/// Records until the time is over, or the user presses Ctrl-C. Then completes the file, and prints what it contains and
+/// what was left out.
+///
+/// # Errors
+///
+/// Fails if the server cannot be reached, or if the file cannot be written.
+pub(crate) async fn record(session: &Session, flags: &RecordFlags) -> Result<ExitStatus, CliError> {
+    let failed = |error| CliError::Command(Box::new(error));
+    let redaction = Redaction::new(&flags.redact);
+    let (recording, client) = {
+        let redaction = redaction.clone();
+        let redact = move |_: &str, object: &mut serde_json::Value| redaction.apply(object);
+        Recording::start_with_redaction(&flags.output, session.client.clone(), redact).map_err(failed)?
+    };
+    let started = Instant::now();
+    let opened = async {
+        // The file also contains the lists of resources, from which `serve` reads the kinds of custom resources.
+        let catalog = Catalog::read(&client).await?;
+        let targets = targets(&catalog, &flags.objects, &flags.selection, &session.namespace)?;
+        let feed = Feed::start(client.clone(), &targets)?;
+        Ok::<_, CliError>((targets, feed))
+    };
+    let opened = tokio::select! {
+        opened = opened => opened.map(Some),
+        () = interrupted() => Ok(None),
+    };
+    let (targets, mut feed) = match opened {
+        Ok(Some(opened)) => opened,
+        // The file has no object.
+        unopened => {
+            recording.finish().await.map_err(failed)?;
+            std::fs::remove_file(&flags.output).map_err(|source| CliError::File {
+                operation: "remove",
+                file: flags.output.clone(),
+                source,
+            })?;
+            return unopened.map(|_| ExitStatus::Interrupted);
+        }
+    };
+    let labels: Vec<_> = targets.iter().map(|target| target.label.as_str()).collect();
+    let counts = follow(&mut feed, &labels, flags.duration).await;
+    feed.close().await;
+    let hidden = recording.hidden_values().unwrap_or_default();
+    recording.finish().await.map_err(failed)?;
+    let size = std::fs::metadata(&flags.output).map(|file| file.len()).unwrap_or_default();
+    print_text(&format!(
+        "recorded {} objects of {} and {} events in {:.0} s to {} ({})\n{}",
+        counts.listed,
+        labels.join(", "),
+        counts.events,
+        started.elapsed().as_secs_f64(),
+        flags.output.display(),
+        bytes(size),
+        redaction.summary(hidden),
+    ))?;
+    Ok(ExitStatus::Success)
+}
+
+/// Counts events until the time is over, or the user presses Ctrl-C.
+async fn follow(feed: &mut Feed, labels: &[&str], duration: Option<Duration>) -> Counts {
+    let mut counts = Counts::default();
+    let mut unlisted = labels.len();
+    let end = async {
+        match duration {
+            Some(duration) => sleep(duration).await,
+            None => std::future::pending().await,
+        }
+    };
+    let (mut end, mut interrupted) = (std::pin::pin!(end), std::pin::pin!(interrupted()));
+    loop {
+        let item = tokio::select! {
+            item = feed.next() => item,
+            () = &mut end => return counts,
+            () = &mut interrupted => return counts,
+        };
+        match item {
+            None => return counts,
+            Some((_, FeedItem::Event(kube_informer::Event::Added { initial: true, .. }))) => {
+                counts.listed += 1;
+            }
+            Some((_, FeedItem::Event(_))) => counts.events += 1,
+            Some((_, FeedItem::Synced)) => {
+                unlisted -= 1;
+                if unlisted == 0 {
+                    note(&format!("recording {} objects of {}", counts.listed, labels.join(", ")));
+                }
+            }
+            Some((number, FeedItem::Notice(notice))) => note(&notice.text(labels[number])),
+        }
+    }
+}
+
+/// Prints a line on standard error.
+fn note(text: &str) {
+    // Nobody reads the line if standard error is closed.
+    let _ = writeln!(stderr(), "{}", printable(text));
+}

@@ -1,0 +1,135 @@
+//! `serve`: a server on loopback with the objects and the events of a recording.
+
+mod timeline;
+
+use std::{
+    net::{Ipv4Addr, SocketAddr},
+    path::PathBuf,
+    time::Duration,
+};
+
+use clap::Args;
+use kube_operator::recorded_bodies;
+use kube_testserver::Server;
+use tokio::{
+    io::{AsyncBufReadExt as _, BufReader},
+    runtime::Builder,
+    time::sleep,
+};
+
+use crate::{error::CliError, exit::ExitStatus, interrupt::interrupted, output::print_text};
+use timeline::{Action, Timeline};
+
+/// The options of `serve`.
+#[derive(Debug, Args)]
+pub(crate) struct ServeFlags {
+    /// The recording, which `record` has written.
+    #[arg(value_name = "FILE")]
+    file: PathBuf,
+    /// Write a kubeconfig for the server to this file.
+    #[arg(long, value_name = "FILE")]
+    write_kubeconfig: Option<PathBuf>,
+    /// Listen on this port of 127.0.0.1. The default is a free port.
+    #[arg(long, default_value_t = 0, value_name = "PORT")]
+    port: u16,
+    /// Send the events faster or slower than recorded: 2 halves the delays.
+    #[arg(long, default_value_t = 1.0, value_name = "FACTOR", value_parser = speed, conflicts_with = "hold")]
+    speed: f64,
+    /// Send the next event when a line arrives on standard input, instead of at its recorded time.
+    #[arg(long)]
+    hold: bool,
+    /// End after the last event. Otherwise, the server runs until Ctrl-C.
+    #[arg(long)]
+    exit: bool,
+}
+
+fn speed(text: &str) -> Result<f64, String> {
+    let factor = text.parse().ok().filter(|factor: &f64| factor.is_finite() && *factor > 0.0);
+    factor.ok_or_else(|| "use a positive number".to_owned())
+}
+
+/// Serves a recording until the user presses Ctrl-C.
+///
+/// # Errors
+///
+/// Fails if the file cannot be read, contains no list, or if the port is in use.
+pub(crate) fn serve(flags: &ServeFlags) -> Result<ExitStatus, CliError> {
+    let failed = |error| CliError::Command(Box::new(error));
+    let bodies = recorded_bodies(&flags.file).map_err(|error| CliError::Command(Box::new(error)))?;
+    let timeline = Timeline::new(&bodies);
+    drop(bodies);
+    if timeline.actions.is_empty() {
+        return Err(CliError::Usage(format!("{} contains no list of objects", flags.file.display())));
+    }
+    let runtime = Builder::new_multi_thread().worker_threads(2).enable_all().build().map_err(failed)?;
+    let result = runtime.block_on(async {
+        tokio::select! {
+            result = run(flags, timeline) => result,
+            () = interrupted() => Ok(ExitStatus::Interrupted),
+        }
+    });
+    // A thread can wait for a line of standard input.
+    runtime.shutdown_background();
+    result
+}
+
+async fn run(flags: &ServeFlags, timeline: Timeline) -> Result<ExitStatus, CliError> {
+    // The recording can lack the owners of its objects, and the garbage collector would delete them.
+    let server = Server::builder().garbage_collector(false).build();
+    for crd in &timeline.crds {
+        server.create(crd).map_err(|status| CliError::Command(Box::new(status)))?;
+    }
+    let mut actions = timeline.actions.into_iter().peekable();
+    let (mut objects, mut skipped) = (0, 0);
+    while let Some(action) = actions.next_if(|action| action.is_initial) {
+        objects += 1;
+        skipped += usize::from(!apply(&server, &action));
+    }
+    let address = SocketAddr::from((Ipv4Addr::LOCALHOST, flags.port));
+    let listening = server.listen(address).await.map_err(|error| CliError::Command(Box::new(error)))?;
+    if let Some(path) = &flags.write_kubeconfig {
+        std::fs::write(path, listening.kubeconfig()).map_err(|source| CliError::File {
+            operation: "write",
+            file: path.clone(),
+            source,
+        })?;
+    }
+    let events = actions.len();
+    print_text(&format!(
+        "serving {} objects and {events} events at {}\n",
+        objects - skipped,
+        listening.url()
+    ))?;
+    let mut lines = BufReader::new(tokio::io::stdin()).lines();
+    let mut previous: Option<Duration> = None;
+    for action in actions {
+        if flags.hold {
+            // At the end of standard input, the remaining events have no delay.
+            let _ = lines.next_line().await;
+        } else {
+            let delay = action.at.saturating_sub(previous.unwrap_or(action.at));
+            sleep(delay.div_f64(flags.speed).min(MAX_DELAY)).await;
+        }
+        previous = Some(action.at);
+        skipped += usize::from(!apply(&server, &action));
+    }
+    let problem = if skipped > 0 { format!(", {skipped} were not usable") } else { String::new() };
+    print_text(&format!("all events were sent{problem}\n"))?;
+    if !flags.exit {
+        std::future::pending::<()>().await;
+    }
+    listening.shutdown().await;
+    Ok(ExitStatus::Success)
+}
+
+/// The maximum delay before an event. A very low `--speed` must not overflow the clock.
+const MAX_DELAY: Duration = Duration::from_secs(24 * 60 * 60);
+
+/// Changes an object of the server. Returns false if the server does not know the kind.
+fn apply(server: &Server, action: &Action) -> bool {
+    if action.is_removal {
+        server.remove_recorded(&action.object).is_ok()
+    } else {
+        server.store_recorded(&action.object).is_ok()
+    }
+}

@@ -1,0 +1,316 @@
+//! `Watch`: reads the feed, and prints its events.
+
+use std::path::Path;
+
+use kube_informer::{ClusterId, ErrorClass, Event, Removal, is_sensitive};
+use tokio::time::{Instant, sleep_until};
+
+use super::{
+    flags::WatchFlags,
+    goal::Goal,
+    missed::{Listed, missed},
+    printer::Printer,
+    record::{EventRecord, EventType, Origin},
+    state_file::{self, StateFile},
+};
+use crate::{
+    changes::changes,
+    connection::Session,
+    error::CliError,
+    exit::ExitStatus,
+    feed::{CachedObject, Feed, FeedItem, Notice, Target, object_value},
+    interrupt::interrupted,
+    terminal::Terminal,
+};
+
+/// The size of the pending lines from which they are written although more events are ready.
+const MAX_PENDING_BYTES: usize = 64 << 10;
+
+/// Why a watch ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum End {
+    /// The goal is reached, or the watch has one list only.
+    Done,
+    TimedOut,
+    Interrupted,
+}
+
+impl End {
+    pub(super) fn status(self) -> ExitStatus {
+        match self {
+            Self::Done => ExitStatus::Success,
+            Self::TimedOut => ExitStatus::TimedOut,
+            Self::Interrupted => ExitStatus::Interrupted,
+        }
+    }
+}
+
+/// How far a target is.
+#[derive(Debug)]
+enum Progress {
+    /// The first list is not complete. With `--since`, contains its objects so far.
+    Listing(Option<Listed>),
+    Listed,
+    /// The server has rejected the first list, with this error.
+    Rejected(String),
+}
+
+/// The state of the command.
+#[derive(Debug)]
+pub(super) struct Watch<'a> {
+    flags: &'a WatchFlags,
+    targets: Vec<Target>,
+    progress: Vec<Progress>,
+    is_announced: bool,
+    objects: usize,
+    printer: Printer,
+    goal: Option<Goal>,
+    deadline: Option<Instant>,
+    since: Option<StateFile>,
+    /// The identity of the cluster in state files.
+    cluster: String,
+}
+
+impl<'a> Watch<'a> {
+    /// Reads the file of `--since`.
+    ///
+    /// # Errors
+    ///
+    /// Fails if the file cannot be used.
+    pub(super) async fn new(
+        session: &Session,
+        flags: &'a WatchFlags,
+        terminal: Terminal,
+        targets: Vec<Target>,
+    ) -> Result<Self, CliError> {
+        let printer =
+            Printer::new(flags.output, terminal, targets.iter().map(|target| target.label.as_str()));
+        let has_file = flags.since.is_some() || flags.checkpoint.is_some();
+        let cluster = if has_file { cluster(session).await } else { String::new() };
+        let since = match &flags.since {
+            Some(path) => read_state(path, flags, &cluster, &targets, &printer)?,
+            None => None,
+        };
+        let has_names = targets
+            .iter()
+            .any(|target| target.fields.as_deref().is_some_and(|fields| fields.contains("metadata.name=")));
+        let expected = if has_names { targets.len() } else { 1 };
+        let goal = flags.until.clone().map(|condition| Goal::new(condition, flags.any, expected));
+        let progress = targets.iter().map(|_| Progress::Listing(since.is_some().then(Listed::new)));
+        Ok(Self {
+            flags,
+            progress: progress.collect(),
+            targets,
+            is_announced: false,
+            objects: 0,
+            printer,
+            goal,
+            deadline: flags.timeout.map(|timeout| Instant::now() + timeout),
+            since,
+            cluster,
+        })
+    }
+
+    pub(super) fn targets(&self) -> &[Target] {
+        &self.targets
+    }
+
+    /// Prints events until the watch ends.
+    ///
+    /// # Errors
+    ///
+    /// Fails if standard output cannot be written, a file is damaged, or the server rejects all first lists.
+    pub(super) async fn run(&mut self, feed: &mut Feed) -> Result<End, CliError> {
+        let deadline = self.deadline;
+        let timeout = async {
+            match deadline {
+                Some(deadline) => sleep_until(deadline).await,
+                None => std::future::pending().await,
+            }
+        };
+        let mut timeout = std::pin::pin!(timeout);
+        let mut interrupted = std::pin::pin!(interrupted());
+        loop {
+            let item = tokio::select! {
+                item = feed.next() => item,
+                () = &mut timeout => {
+                    let missing = self.goal.as_ref().map(Goal::missing).unwrap_or_default();
+                    self.printer.note(&format!("the time is over: {missing}"));
+                    return Ok(End::TimedOut);
+                }
+                () = &mut interrupted => return Ok(End::Interrupted),
+            };
+            let mut next = item;
+            while let Some((number, item)) = next {
+                self.handle(number, item)?;
+                if self.printer.pending() >= MAX_PENDING_BYTES {
+                    self.printer.flush()?;
+                }
+                if self.is_done() {
+                    self.printer.flush()?;
+                    return Ok(End::Done);
+                }
+                next = feed.try_next();
+            }
+            self.printer.flush()?;
+        }
+    }
+
+    /// Prints the events that the informers have received before they stopped, and writes the file of `--checkpoint`.
+    ///
+    /// # Errors
+    ///
+    /// Fails if standard output or the file cannot be written.
+    pub(super) async fn save(&mut self, feed: &mut Feed) -> Result<(), CliError> {
+        let Some(path) = self.flags.checkpoint.as_deref() else { return Ok(()) };
+        feed.stop().await;
+        while let Some((number, item)) = feed.next().await {
+            self.handle(number, item)?;
+        }
+        self.printer.flush()?;
+        if self.progress.iter().any(|progress| !matches!(progress, Progress::Listed)) {
+            self.printer
+                .note(&format!("{} was not written, because not all resources were listed", path.display()));
+            return Ok(());
+        }
+        state_file::write(path, &self.cluster, &self.targets, |target| feed.objects(target))?;
+        self.printer.note(&format!("saved {} objects to {}", self.objects, path.display()));
+        Ok(())
+    }
+
+    fn handle(&mut self, number: usize, item: FeedItem) -> Result<(), CliError> {
+        match item {
+            FeedItem::Event(event) => self.handle_event(number, &event),
+            FeedItem::Synced => self.handle_synced(number),
+            FeedItem::Notice(notice) => self.handle_notice(number, &notice),
+        }
+    }
+
+    fn handle_event(&mut self, number: usize, event: &Event<CachedObject>) -> Result<(), CliError> {
+        let is_listed = self.is_listed();
+        if let Some(goal) = &mut self.goal {
+            goal.observe(number, event, !is_listed);
+        }
+        match event {
+            Event::Added { .. } => self.objects += 1,
+            Event::Deleted { .. } => self.objects = self.objects.saturating_sub(1),
+            Event::Updated { .. } => {}
+        }
+        if let Progress::Listing(Some(listed)) = &mut self.progress[number] {
+            match event {
+                Event::Deleted { last, .. } => _ = listed.remove(last.key()),
+                event => _ = listed.insert(event.key().clone(), event.entry().clone()),
+            }
+            return Ok(());
+        }
+        match self.record(number, event) {
+            Some(record) => self.printer.push(&record),
+            None => Ok(()),
+        }
+    }
+
+    /// Returns the event for the output. Returns `None` if the flags omit it.
+    fn record(&self, number: usize, event: &Event<CachedObject>) -> Option<EventRecord> {
+        let target = &self.targets[number];
+        let record = |event_type, origin| EventRecord::new(target, &event.entry().id, event_type, origin);
+        match event {
+            Event::Added { initial: true, .. } => {
+                self.flags.initial.then(|| record(EventType::Added, Origin::Initial))
+            }
+            Event::Added { .. } => Some(record(EventType::Added, Origin::Watch)),
+            Event::Deleted { removal: Removal::Deleted, .. } => {
+                Some(record(EventType::Deleted, Origin::Watch))
+            }
+            Event::Deleted { .. } => Some(record(EventType::Deleted, Origin::Relist)),
+            Event::Updated { old, new } => {
+                let is_sensitive = is_sensitive(&target.resource.kind);
+                let changes = changes(is_sensitive, &object_value(old), &object_value(new));
+                let record = record(EventType::Updated, Origin::Watch);
+                let record = record.with_selected(changes, &self.flags.only);
+                (!record.changes.is_empty()).then_some(record)
+            }
+        }
+    }
+
+    fn handle_synced(&mut self, number: usize) -> Result<(), CliError> {
+        let progress = std::mem::replace(&mut self.progress[number], Progress::Listed);
+        if let (Progress::Listing(Some(listed)), Some(file)) = (progress, &self.since) {
+            let (printer, only) = (&mut self.printer, &self.flags.only);
+            missed(file, number, &self.targets[number], listed, only, |record| printer.push(&record))?;
+        }
+        self.announce();
+        Ok(())
+    }
+
+    fn handle_notice(&mut self, number: usize, notice: &Notice) -> Result<(), CliError> {
+        let label = self.targets[number].label.clone();
+        self.printer.flush()?;
+        self.printer.note(&notice.text(&label));
+        let Notice::Failing { class, error } = notice else { return Ok(()) };
+        let is_final =
+            matches!(class, ErrorClass::Forbidden | ErrorClass::Unauthorized | ErrorClass::Unsupported);
+        if is_final && matches!(self.progress[number], Progress::Listing(_)) {
+            self.progress[number] = Progress::Rejected(error.clone());
+            let is_all = self.progress.iter().all(|progress| matches!(progress, Progress::Rejected(_)));
+            // Without a list of each resource, the goal and the changes since the file stay unknown.
+            if is_all || self.goal.is_some() || self.flags.once || self.since.is_some() {
+                let error = format!("cannot watch {label}: {error}");
+                return Err(CliError::Command(error.into()));
+            }
+            self.announce();
+        }
+        Ok(())
+    }
+
+    /// Prints the number of objects, once.
+    fn announce(&mut self) {
+        let is_open = |progress: &Progress| matches!(progress, Progress::Listing(_));
+        if self.is_announced || self.progress.iter().any(is_open) {
+            return;
+        }
+        self.is_announced = true;
+        let listed = self.targets.iter().zip(&self.progress);
+        let listed = listed.filter(|(_, progress)| matches!(progress, Progress::Listed));
+        let mut labels: Vec<_> = listed.map(|(target, _)| target.label.as_str()).collect();
+        labels.dedup();
+        self.printer.note(&format!("watching {} objects of {}", self.objects, labels.join(", ")));
+    }
+
+    fn is_listed(&self) -> bool {
+        self.progress.iter().all(|progress| matches!(progress, Progress::Listed))
+    }
+
+    fn is_done(&self) -> bool {
+        let is_listed = self.is_listed();
+        match &self.goal {
+            Some(goal) => goal.is_reached(is_listed),
+            None => self.flags.once && is_listed,
+        }
+    }
+}
+
+/// Returns the identity of the cluster. Without the permission to read it, the name of the context identifies it.
+async fn cluster(session: &Session) -> String {
+    match ClusterId::read(&session.client).await {
+        Ok(id) => id.to_string(),
+        Err(_) => session.target.clone(),
+    }
+}
+
+fn read_state(
+    path: &Path,
+    flags: &WatchFlags,
+    cluster: &str,
+    targets: &[Target],
+    printer: &Printer,
+) -> Result<Option<StateFile>, CliError> {
+    let state = StateFile::read(path, cluster, targets)?;
+    if state.is_none() {
+        if flags.checkpoint.as_deref() != Some(path) {
+            let problem = format!("{} does not exist; write it with --checkpoint first", path.display());
+            return Err(CliError::Usage(problem));
+        }
+        printer.note(&format!("{} does not exist yet; changes are printed from now on", path.display()));
+    }
+    Ok(state)
+}

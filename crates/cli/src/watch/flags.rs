@@ -1,0 +1,62 @@
+//! The options of `watch`.
+
+use std::{path::PathBuf, time::Duration};
+
+use clap::{Args, ValueEnum};
+
+use super::goal::Condition;
+use crate::{
+    changes::Pattern,
+    flags::{SelectionFlags, duration},
+};
+
+/// The form of the output of `watch`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum WatchFormat {
+    /// One line for each event, with the first changes.
+    Table,
+    /// One line for each event, with all changes and longer values.
+    Wide,
+    /// One JSON object in one line for each event.
+    Jsonl,
+    /// One JSON object on several lines for each event.
+    Json,
+}
+
+/// The options of `watch`.
+#[derive(Debug, Args)]
+pub(crate) struct WatchFlags {
+    /// The resources, for example pods,deploy, and then optionally the names of objects. TYPE/NAME selects one object.
+    #[arg(value_name = "RESOURCE [NAME]", required = true)]
+    pub(super) objects: Vec<String>,
+    #[command(flatten)]
+    pub(super) selection: SelectionFlags,
+    /// Print a line for each event (table, wide), or a JSON object for each event (jsonl, json).
+    #[arg(short, long, value_enum, default_value_t = WatchFormat::Table, value_name = "FORMAT")]
+    pub(super) output: WatchFormat,
+    /// Only updates that change these fields, for example spec.replicas,status.phase. Only these fields are printed.
+    #[arg(long, value_name = "PATH", value_delimiter = ',')]
+    pub(super) only: Vec<Pattern>,
+    /// Also print the objects that already exist.
+    #[arg(long)]
+    pub(super) initial: bool,
+    /// End when all selected objects fulfil the condition: create, delete, condition=Ready, status.phase=Running,
+    /// 'spec.replicas>=3'. Objects that do not exist are awaited.
+    #[arg(long, value_name = "CONDITION")]
+    pub(super) until: Option<Condition>,
+    /// End when one of the selected objects fulfils the condition.
+    #[arg(long, requires = "until")]
+    pub(super) any: bool,
+    /// End with the exit code 4 if the condition is not fulfilled within this time, for example 5m.
+    #[arg(long, requires = "until", value_name = "DURATION", value_parser = duration)]
+    pub(super) timeout: Option<Duration>,
+    /// First print the changes since the state in this file, which --checkpoint has written.
+    #[arg(long, value_name = "FILE")]
+    pub(super) since: Option<PathBuf>,
+    /// End after the list, and after the changes of --since.
+    #[arg(long, conflicts_with = "until")]
+    pub(super) once: bool,
+    /// Save the state of the objects to this file at the end, also after Ctrl-C.
+    #[arg(long, value_name = "FILE")]
+    pub(super) checkpoint: Option<PathBuf>,
+}

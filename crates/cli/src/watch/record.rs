@@ -1,0 +1,153 @@
+//! `EventRecord`: one event of the output, in the form of `-o jsonl`.
+
+use kube_informer::ObjectId;
+use serde::Serialize;
+use serde_json::Value;
+
+use crate::{
+    changes::{Change, FieldValue, Pattern},
+    feed::Target,
+};
+
+/// The maximum number of changes of one event. An object of 1 MiB can contain far more fields.
+const MAX_CHANGES: usize = 200;
+
+/// The kind of an event.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "UPPERCASE")]
+pub(super) enum EventType {
+    Added,
+    Updated,
+    Deleted,
+}
+
+impl EventType {
+    pub(super) fn name(self) -> &'static str {
+        match self {
+            Self::Added => "ADDED",
+            Self::Updated => "UPDATED",
+            Self::Deleted => "DELETED",
+        }
+    }
+}
+
+/// How the program learned of an event.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub(super) enum Origin {
+    /// The first list contains the object.
+    Initial,
+    /// The watch sent the event.
+    Watch,
+    /// A list after an interruption of the watch found the deletion.
+    Relist,
+    /// The event happened after the state of `--since`, before the program started.
+    Missed,
+}
+
+/// An event. The fields are stable, and documented for `-o jsonl`.
+#[derive(Debug, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub(super) struct EventRecord {
+    /// The time at which the program received the event, in RFC 3339.
+    pub(super) time: String,
+    #[serde(rename = "type")]
+    pub(super) event: EventType,
+    pub(super) origin: Origin,
+    pub(super) resource: String,
+    pub(super) api_version: String,
+    pub(super) kind: String,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) namespace: Option<String>,
+    pub(super) name: String,
+    pub(super) uid: String,
+    pub(super) resource_version: String,
+    /// The changed fields of an update.
+    pub(super) changes: Vec<ChangeRecord>,
+    /// The number of further changes, which `changes` does not contain.
+    pub(super) omitted_changes: usize,
+}
+
+/// A changed field. A state without the field has no `before` or `after`.
+#[derive(Debug, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub(super) struct ChangeRecord {
+    pub(super) path: String,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) before: Option<Value>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) after: Option<Value>,
+    /// What happened to a field whose values are hidden.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) hidden: Option<HiddenChange>,
+    /// The field managers that made the change. Empty if managedFields do not tell.
+    pub(super) managers: Vec<String>,
+}
+
+/// The change of a field whose values are hidden.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub(super) enum HiddenChange {
+    Added,
+    Changed,
+    Removed,
+}
+
+impl HiddenChange {
+    pub(super) fn name(self) -> &'static str {
+        match self {
+            Self::Added => "added",
+            Self::Changed => "changed",
+            Self::Removed => "removed",
+        }
+    }
+}
+
+impl EventRecord {
+    pub(super) fn new(target: &Target, id: &ObjectId, event: EventType, origin: Origin) -> Self {
+        Self {
+            time: jiff::Timestamp::now().strftime("%Y-%m-%dT%H:%M:%S%.3fZ").to_string(),
+            event,
+            origin,
+            resource: target.label.clone(),
+            api_version: target.resource.api_version.clone(),
+            kind: target.resource.kind.clone(),
+            namespace: id.key.namespace().map(str::to_owned),
+            name: id.key.name().to_owned(),
+            uid: id.uid.as_str().into_owned(),
+            resource_version: id.version.as_str().into_owned(),
+            changes: Vec::new(),
+            omitted_changes: 0,
+        }
+    }
+
+    /// Adds the changes of the selected fields. An empty selection selects all fields.
+    pub(super) fn with_selected(self, mut changes: Vec<Change>, only: &[Pattern]) -> Self {
+        changes.retain(|change| only.is_empty() || only.iter().any(|pattern| pattern.concerns(&change.path)));
+        self.with_changes(changes)
+    }
+
+    fn with_changes(mut self, mut changes: Vec<Change>) -> Self {
+        self.omitted_changes = changes.len().saturating_sub(MAX_CHANGES);
+        changes.truncate(MAX_CHANGES);
+        self.changes = changes.into_iter().map(ChangeRecord::from).collect();
+        self
+    }
+}
+
+impl From<Change> for ChangeRecord {
+    fn from(change: Change) -> Self {
+        let Change { path, before, after, managers } = change;
+        let hidden = match (&before, &after) {
+            (FieldValue::Absent, FieldValue::Hidden) => Some(HiddenChange::Added),
+            (FieldValue::Hidden, FieldValue::Absent) => Some(HiddenChange::Removed),
+            (FieldValue::Hidden, _) | (_, FieldValue::Hidden) => Some(HiddenChange::Changed),
+            _ => None,
+        };
+        let shown = |value| match value {
+            FieldValue::Shown(value) => Some(value),
+            FieldValue::Absent | FieldValue::Hidden => None,
+        };
+        Self { path: path.to_string(), before: shown(before), after: shown(after), hidden, managers }
+    }
+}

@@ -1,0 +1,127 @@
+//! `record` and `serve`: a recording contains no secret, and a server with it has the same history.
+
+mod common;
+
+use std::time::Duration;
+
+use common::{Cluster, Program, mode, run};
+use serde_json::{Value, json};
+use tokio::process::Command;
+
+fn widget(value: &str) -> Value {
+    json!({
+        "apiVersion": "example.com/v1", "kind": "Widget", "spec": {"size": value},
+        "metadata": {"name": "w", "namespace": "default"},
+    })
+}
+
+fn create_widgets(cluster: &Cluster) {
+    cluster.create(&json!({
+        "apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition",
+        "metadata": {"name": "widgets.example.com"},
+        "spec": {
+            "group": "example.com", "scope": "Namespaced", "names": {"plural": "widgets", "kind": "Widget"},
+            "versions": [{"name": "v1", "served": true, "storage": true, "schema": {"openAPIV3Schema": {
+                "type": "object", "x-kubernetes-preserve-unknown-fields": true}}}],
+        },
+    }));
+    cluster.create(&widget("small"));
+}
+
+fn program(arguments: &[&str]) -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_kubectl-informer"));
+    command.args(arguments);
+    command
+}
+
+/// Starts a server with a recording. Waits until it listens.
+async fn serve(cluster: &Cluster, arguments: &[&str]) -> Program {
+    let (file, kubeconfig) = (cluster.path("recording"), cluster.path("kubeconfig"));
+    let mut command =
+        program(&["serve", file.to_str().unwrap(), "--write-kubeconfig", kubeconfig.to_str().unwrap()]);
+    command.args(arguments);
+    let mut server = Program::spawn(command);
+    assert!(server.line().await.starts_with("serving "));
+    server
+}
+
+#[tokio::test]
+async fn recording_is_served_with_its_events_and_versions() {
+    let cluster = Cluster::start().await;
+    cluster.apply_map("a", "1", "helm");
+    cluster.create_map("b", "1");
+    create_widgets(&cluster);
+    let file = cluster.path("recording");
+    let mut recorder = cluster.spawn(&["record", "cm,widgets", "-o", file.to_str().unwrap()]);
+    recorder.note("recording 3 objects").await;
+    let watched = cluster.spawn(&["watch", "cm,widgets", "-ojsonl", "--initial"]);
+    let mut watched = watched;
+    watched.note("watching 3 objects").await;
+    cluster.apply_map("a", "2", "argocd");
+    cluster.delete_map("b");
+    cluster.server.create_or_replace(&widget("large")).unwrap();
+    let mut expected = Vec::new();
+    for _ in 0..6 {
+        expected.push(watched.event().await);
+    }
+    // The recorder has the events when another program has them, or shortly after.
+    tokio::time::sleep(Duration::from_millis(300)).await;
+    recorder.interrupt().await;
+    let (code, out) = recorder.end().await;
+    assert_eq!(code, 0);
+    assert!(out.starts_with("recorded 3 objects of configmaps, widgets.example.com and 3 events"), "{out}");
+    assert_eq!(mode(&file), 0o600);
+
+    let server = serve(&cluster, &["--hold"]).await;
+    let mut served = cluster.spawn(&["watch", "cm,widgets", "-ojsonl", "--initial"]);
+    served.note("watching 3 objects").await;
+    // The end of standard input releases all events.
+    let mut actual = Vec::new();
+    drop(server.input);
+    for _ in 0..6 {
+        actual.push(served.event().await);
+    }
+    let comparable = |mut events: Vec<Value>| {
+        events.iter_mut().for_each(|event| event["time"] = Value::Null);
+        events.sort_by_key(|event| {
+            (event["resourceVersion"].as_str().unwrap().len(), event["resourceVersion"].to_string())
+        });
+        events
+    };
+    assert_eq!(comparable(actual), comparable(expected));
+}
+
+#[tokio::test]
+async fn secrets_and_chosen_fields_are_not_recorded() {
+    let cluster = Cluster::start().await;
+    cluster.create_map("a", "private-one");
+    cluster.create(&json!({
+        "apiVersion": "v1", "kind": "Secret", "stringData": {"password": "hunter-one"},
+        "metadata": {"name": "s", "namespace": "default"},
+    }));
+    let file = cluster.path("recording");
+    let path = file.to_str().unwrap();
+    let arguments = ["record", "cm,secrets", "-o", path, "--redact", "data.key", "--duration", "500ms"];
+    let (code, out, error) = cluster.run(&arguments).await;
+    assert_eq!(code, 0, "{error}");
+    assert!(out.contains("left out: 1 values of Secrets") && out.contains("1 values of data.key"), "{out}");
+    let bytes = String::from_utf8_lossy(&std::fs::read(&file).unwrap()).into_owned();
+    for hidden in ["private-one", "hunter-one", "aHVudGVyLW9uZQ"] {
+        assert!(!bytes.contains(hidden), "{hidden}");
+    }
+    assert!(bytes.contains("redacted"));
+}
+
+#[tokio::test]
+async fn unusable_recording_is_one_line() {
+    let cluster = Cluster::start().await;
+    let file = cluster.path("recording");
+    let path = file.to_str().unwrap();
+    assert_eq!(run(program(&["serve", path])).await.0, 1);
+    std::fs::write(&file, "nothing").unwrap();
+    let (code, _, error) = run(program(&["serve", path])).await;
+    assert_eq!((code, error.lines().count()), (1, 1), "{error}");
+    for arguments in [&["serve", path, "--speed", "0"][..], &["serve", path, "--speed", "2", "--hold"]] {
+        assert_eq!(run(program(arguments)).await.0, 2);
+    }
+}

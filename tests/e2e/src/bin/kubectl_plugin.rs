@@ -1,0 +1,7 @@
+//! The program of crates/cli, as a program of this crate, so that tests can start it.
+
+use std::process::ExitCode;
+
+fn main() -> ExitCode {
+    kubectl_informer::run(std::env::args_os())
+}
