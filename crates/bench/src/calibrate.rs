@@ -1,8 +1,8 @@
 //! The calibration of `kubectl informer cost`: measures the memory of informers of each library with many
 //! workloads, computes coefficients, and tests the coefficients with other workloads.
 //!
-//! The memory of a program is measured after each object has changed several times. The garbage collector of a
-//! Go program has then run, so its heap has the usual size.
+//! The memory of a program is measured after each object has changed several times. The garbage collector
+//! of a Go program has then run, so its heap has the usual size.
 
 #[path = "../../cli/src/cost/features.rs"]
 mod features;

@@ -1,4 +1,4 @@
-//! Builds programs of other packages of the workspace.
+//! Builds the example programs.
 
 use std::path::{Path, PathBuf};
 use std::process::Stdio;
@@ -19,31 +19,13 @@ pub async fn example(name: &str) -> Result<PathBuf> {
     Ok(build(name).await?.join("examples").join(name))
 }
 
-/// Builds a program of another package of the workspace and returns its path.
-///
-/// # Errors
-///
-/// Fails if the build fails.
-///
-/// # Cancel safety
-///
-/// If the future is dropped, cargo is killed. The next call starts the build a second time.
-pub async fn workspace_program(name: &str) -> Result<PathBuf> {
-    Ok(cargo_build(&["--bin", name]).await?.join(name))
-}
-
 /// Builds kube-testserver and an example, because cargo does not build programs of other packages for a
 /// test. Returns the folder of the programs. With the complete workspace and an example, cargo selects
 /// the same features as `cargo test --workspace`, so usually no build is necessary.
 pub(crate) async fn build(example: &str) -> Result<PathBuf> {
-    cargo_build(&["--bin", "kube-testserver", "--example", example]).await
-}
-
-/// Builds targets of the workspace. Returns the folder of the programs.
-async fn cargo_build(targets: &[&str]) -> Result<PathBuf> {
     let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
     let mut command = Command::new(cargo);
-    command.args(["build", "--quiet", "--workspace"]).args(targets);
+    command.args(["build", "--quiet", "--workspace", "--bin", "kube-testserver", "--example", example]);
     command.current_dir(env!("CARGO_MANIFEST_DIR")).stdin(Stdio::null()).kill_on_drop(true);
     // With the variables that `cargo test` sets for this package, cargo would rebuild ring and all its
     // dependents.
@@ -54,7 +36,7 @@ async fn cargo_build(targets: &[&str]) -> Result<PathBuf> {
         }
     }
     let built = command.output().await?;
-    ensure!(built.status.success(), "building {targets:?}: {}", String::from_utf8_lossy(&built.stderr));
+    ensure!(built.status.success(), "building {example}: {}", String::from_utf8_lossy(&built.stderr));
     // The executable of a test is in the folder `deps` next to the programs.
     let test = std::env::current_exe()?;
     let folder =

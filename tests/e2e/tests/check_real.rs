@@ -61,7 +61,10 @@ async fn check_reports_state_of_real_server() -> Result<()> {
     let Some(mut server) = RealServer::start_or_skip("check_real", 5, Options::default()).await? else {
         return Ok(());
     };
-    let check = Check { program: workspace_program("kubectl-informer").await?, kubeconfig: server.kubeconfig().to_owned() };
+    let check = Check {
+        program: workspace_program("kubectl-informer").await?,
+        kubeconfig: server.kubeconfig().to_owned(),
+    };
     let client = server.client().await?;
     for number in 0..3 {
         write(&client, "default", &format!("check-{number}"), number).await?;

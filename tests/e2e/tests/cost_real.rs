@@ -1,5 +1,5 @@
-//! `kubectl informer cost` with 20,000 Pods of a real kube-apiserver: the counts equal the list of the server,
-//! and the peak memory is near the size of the compressed cache.
+//! `kubectl informer cost` with 20,000 Pods of a real kube-apiserver: the counts equal the list of the
+//! server, and the peak memory is near the size of the compressed cache.
 
 use std::fs;
 use std::path::PathBuf;
@@ -11,7 +11,6 @@ use futures_util::{StreamExt as _, TryStreamExt as _, stream};
 use k8s_openapi::api::core::v1::{Namespace, Pod};
 use kube_client::api::{Api, Patch, PatchParams, PostParams};
 use kube_client::core::Request;
-use kube_informer_e2e::example::workspace_program;
 use kube_informer_e2e::real::{Options, RealServer};
 use serde::Deserialize;
 use serde_json::value::RawValue;
@@ -21,8 +20,8 @@ use tokio::process::Command;
 use tokio::time::sleep;
 
 const PODS: usize = 20_000;
-/// The largest peak memory, relative to the compressed cache. With `--duration`, the program holds all objects
-/// with managedFields, to compare each object with its events.
+/// The largest peak memory, relative to the compressed cache. With `--duration`, the program holds all
+/// objects with managedFields, to compare each object with its events.
 const MAX_PEAK: f64 = 1.3;
 const CONCURRENT_WRITES: usize = 32;
 const NAMESPACE: &str = "cost";
@@ -36,11 +35,10 @@ async fn cost_of_many_pods_equals_the_list_within_bounded_memory() -> Result<()>
     };
     let client = server.client().await?;
     create_pods(&client).await?;
-    let program = workspace_program("kubectl-informer").await?;
     let items = listed_items(&client).await?;
     let bytes: usize = items.iter().map(|item| item.get().len()).sum();
     for arguments in [&[][..], &["--duration", "1s"]] {
-        let mut command = Command::new(&program);
+        let mut command = Command::new(env!("CARGO_BIN_EXE_kubectl_plugin"));
         command.args(["cost", "pods", "-n", NAMESPACE, "-o", "json"]).args(arguments);
         command.arg("--kubeconfig").arg(server.kubeconfig());
         let (report, peak) = measured(command).await?;

@@ -57,8 +57,8 @@ const DEFAULT_REPLICAS: u64 = 1;
 /// The options of `cost`.
 #[derive(Debug, Args)]
 pub(crate) struct CostFlags {
-    /// The resources, for example pods or deployments.apps. The default is all resources that support list and
-    /// watch.
+    /// The resources, for example pods or deployments.apps. The default is all resources that support list
+    /// and watch.
     #[arg(value_name = "RESOURCE")]
     resources: Vec<String>,
     /// Watch for this time, and count the events of each field manager, for example 60s.
@@ -96,13 +96,13 @@ fn label_selector(text: &str) -> Result<(String, LabelSelector), String> {
 
 /// Measures the chosen resources, and prints the report.
 ///
-/// A resource that cannot be read is a row of the report, with its reason. Ctrl-C stops the measurement, and prints
-/// the report of the previous measurements.
+/// A resource that cannot be read is a row of the report, with its reason. Ctrl-C stops the measurement,
+/// and prints the report of the previous measurements.
 ///
 /// # Errors
 ///
-/// Fails if the resources of the server, the workload or its rights cannot be read, or if the report cannot be
-/// written.
+/// Fails if the resources of the server, the workload or its rights cannot be read, or if the report cannot
+/// be written.
 pub(crate) async fn cost(
     session: &Session,
     flags: &CostFlags,
@@ -201,8 +201,8 @@ struct Measured {
     is_interrupted: bool,
 }
 
-/// Lists all targets, one after the other. Then watches all targets for `duration`. Ctrl-C stops the measurement, and
-/// the result contains the previous measurements.
+/// Lists all targets, one after the other. Then watches all targets for `duration`. Ctrl-C stops the
+/// measurement, and the result contains the previous measurements.
 async fn measure(
     session: &Session,
     targets: Vec<Target>,

@@ -200,8 +200,8 @@ fn rules_of(
     roles.iter().find(is_role).and_then(|role| role.rules.clone()).unwrap_or_default()
 }
 
-/// Returns the rules of a cluster role, with the rules of its aggregated cluster roles. A controller copies the
-/// aggregated rules, but possibly later.
+/// Returns the rules of a cluster role, with the rules of its aggregated cluster roles. A controller copies
+/// the aggregated rules, but possibly later.
 fn cluster_rules(roles: &[ClusterRole], name: &str) -> Vec<PolicyRule> {
     let Some(role) = roles.iter().find(|role| role.metadata.name.as_deref() == Some(name)) else {
         return Vec::new();

@@ -3,5 +3,8 @@
 use std::process::ExitCode;
 
 fn main() -> ExitCode {
-    kubectl_informer::run(std::env::args_os())
+    kubectl_informer::run(std::env::args_os()).unwrap_or_else(|failure| {
+        eprintln!("error: {failure}");
+        failure.code()
+    })
 }
