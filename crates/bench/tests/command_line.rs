@@ -63,7 +63,8 @@ fn rejected_command_leaves_json_file_unchanged() -> Result<()> {
 
 #[test]
 fn implausible_number_of_objects_is_rejected() -> Result<()> {
-    for command in ["record", "compare", "scale", "operators", "overhead", "stores", "scale-out", "calibrate"] {
+    for command in ["record", "compare", "scale", "operators", "overhead", "stores", "scale-out", "calibrate"]
+    {
         for objects in ["0", "10000001", "18446744073709551615"] {
             check_rejected(&[command, "--objects", objects], "expected a number from 1 to 10000000")?;
         }

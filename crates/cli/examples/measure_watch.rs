@@ -114,13 +114,13 @@ async fn measure(
 
 async fn read(lines: &mut Lines<BufReader<ChildStdout>>, count: usize) -> Result<(), Box<dyn Error>> {
     for _ in 0..count {
-        timeout(MAX_WAIT, lines.next_line()).await??.ok_or("the program ended")?;
+        timeout(MAX_WAIT, lines.next_line()).await??.ok_or("the program exited")?;
     }
     Ok(())
 }
 
 fn pid(child: &Child) -> Result<u32, Box<dyn Error>> {
-    child.id().ok_or_else(|| "the program ended".into())
+    child.id().ok_or_else(|| "the program exited".into())
 }
 
 /// Returns the CPU time of a process.

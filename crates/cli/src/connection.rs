@@ -10,8 +10,8 @@ use crate::{demo::Demo, error::CliError, flags::ConnectionFlags};
 /// A client of the cluster that the user chose, or of the demo server.
 pub(crate) struct Session {
     pub(crate) client: Client,
-    /// A client that does not repeat requests. The other client repeats requests with the status codes 429, 503 and 504
-    /// for more than a minute.
+    /// A client that does not repeat requests. The other client repeats requests with the status codes 429,
+    /// 503 and 504 for more than a minute.
     pub(crate) direct_client: Client,
     /// The namespace of the context.
     pub(crate) namespace: String,
@@ -57,8 +57,8 @@ impl Session {
     }
 }
 
-/// Returns the configuration of the kubeconfig. Without a kubeconfig, returns the configuration of the Pod in which
-/// the program runs, like kubectl.
+/// Returns the configuration of the kubeconfig. Without a kubeconfig, returns the configuration of the Pod in
+/// which the program runs, like kubectl.
 ///
 /// # Errors
 ///

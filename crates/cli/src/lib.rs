@@ -12,8 +12,6 @@
 //!    exits without a message.
 //! 3. The program never prints the contents of Secrets, and never writes them to files.
 
-#![allow(dead_code, unused_imports)] // removed when all commands exist
-
 mod changes;
 mod check;
 mod command_line;

@@ -30,8 +30,8 @@ impl ServerResource {
         }
     }
 
-    /// Describes a resource that discovery did not report, from a name in the form `NAME` or `NAME.VERSION.GROUP`. Assumes
-    /// that it has namespaces and can be watched.
+    /// Describes a resource that discovery did not report, from a name in the form `NAME` or
+    /// `NAME.VERSION.GROUP`. Assumes that it has namespaces and can be watched.
     pub(crate) fn assumed(name: &str) -> Self {
         let (plural, rest) = name.split_once('.').unwrap_or((name, "v1"));
         let (version, group) = rest.split_once('.').unwrap_or((rest, ""));

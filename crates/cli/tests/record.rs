@@ -2,8 +2,6 @@
 
 mod common;
 
-use std::time::Duration;
-
 use common::{Cluster, Program, mode, run};
 use serde_json::{Value, json};
 use tokio::process::Command;
@@ -64,8 +62,7 @@ async fn recording_is_served_with_its_events_and_versions() {
     for _ in 0..6 {
         expected.push(watched.event().await);
     }
-    // The recorder has the events when another program has them, or shortly after.
-    tokio::time::sleep(Duration::from_millis(300)).await;
+    recorder.note("recorded 3 events").await;
     recorder.interrupt().await;
     let (code, out) = recorder.end().await;
     assert_eq!(code, 0);

@@ -56,7 +56,7 @@ async fn only_selects_updates_and_fields() {
 }
 
 #[tokio::test]
-async fn secrets_are_never_shown() {
+async fn secrets_are_never_printed() {
     let cluster = Cluster::start().await;
     let secret = |value: &str| {
         json!({
@@ -137,7 +137,7 @@ async fn unreachable_server_is_one_line() {
 }
 
 #[tokio::test]
-async fn closed_output_ends_quietly() {
+async fn closed_output_is_not_an_error() {
     let cluster = Cluster::start().await;
     cluster.create_map("a", "1");
     let mut program = cluster.spawn(&["watch", "cm", "--initial", "-ojsonl"]);

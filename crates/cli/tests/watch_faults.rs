@@ -40,7 +40,7 @@ async fn ten_expiries_miss_no_deletion() {
 }
 
 #[tokio::test]
-async fn restart_and_cut_watches_lose_and_repeat_nothing() {
+async fn restart_and_closed_watches_lose_and_repeat_no_event() {
     let cluster = Cluster::start().await;
     cluster.create_map("a", "0");
     let mut program = cluster.spawn(&["watch", "cm", "-ojsonl"]);
@@ -76,7 +76,7 @@ fn role(resource: &str) -> [Value; 2] {
 }
 
 #[tokio::test]
-async fn forbidden_resource_is_one_line_and_others_go_on() {
+async fn forbidden_resource_is_one_line_and_others_continue() {
     let cluster = Cluster::start().await;
     role("configmaps").into_iter().for_each(|object| cluster.create(&object));
     let mut program = cluster.spawn(&["watch", "secrets,cm", "--as", "bob", "-ojsonl"]);
@@ -146,7 +146,7 @@ async fn rejected_selector_is_one_line() {
 }
 
 #[tokio::test]
-async fn failing_list_is_tried_again() {
+async fn failing_list_is_retried() {
     let cluster = Cluster::start().await;
     cluster.create_map("a", "1");
     let lists = RequestMatch::any().resource("configmaps");

@@ -167,7 +167,7 @@ mod tests {
     }
 
     #[test]
-    fn lists_without_keys_are_compared_as_a_whole() {
+    fn lists_without_keys_are_compared_as_one_value() {
         assert_eq!(paths(&json!({"args": ["a"]}), &json!({"args": ["a", "b"]})), ["args"]);
         assert_eq!(paths(&json!({"a": [{"x": 1}]}), &json!({"a": [{"x": 2}]})), ["a[0].x"]);
         let reordered = (json!({"a": [{"name": 1}, {"name": 2}]}), json!({"a": [{"name": 2}, {"name": 1}]}));

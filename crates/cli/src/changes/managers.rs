@@ -2,7 +2,7 @@
 //!
 //! The server updates the entry of a manager with each of its writes. The manager of a change therefore is a
 //! manager whose entry changed, and which owns the field. The time of an entry has a resolution of one
-//! second, so two writes can have equal entries. In this case, the owner of the field is the best answer.
+//! second, so two writes can have equal entries. In this case, the owner of the field is the best candidate.
 
 use serde_json::Value;
 
@@ -60,7 +60,8 @@ impl<'a> Authors<'a> {
         Self { before, after, changed }
     }
 
-    /// Returns the managers of a change, sorted. Returns an empty list if managedFields do not contain the manager.
+    /// Returns the managers of a change, sorted. Returns an empty list if managedFields do not contain the
+    /// manager.
     pub(super) fn of(&self, path: &FieldPath, is_removed: bool) -> Vec<String> {
         let writers = self.changed.iter().copied();
         let candidates: Vec<Entry<'_>> = if is_removed {
@@ -217,7 +218,7 @@ mod tests {
     }
 
     #[test]
-    fn hostile_managed_fields_name_no_manager() {
+    fn hostile_managed_fields_are_ignored() {
         let path = FieldPath::of_fields(&["spec", "replicas"]);
         for hostile in [
             json!("text"),

@@ -60,7 +60,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn values_of_secrets_are_hidden() {
+    fn values_of_secrets_are_omitted() {
         let last_applied = "kubectl.kubernetes.io/last-applied-configuration";
         let secret = |text: &str| {
             json!({
@@ -79,7 +79,7 @@ mod tests {
     }
 
     #[test]
-    fn copy_of_object_in_annotation_is_hidden() {
+    fn copy_of_object_in_annotation_is_omitted() {
         let last_applied = "kubectl.kubernetes.io/last-applied-configuration";
         let object = |text: &str| json!({"metadata": {"annotations": {last_applied: text}}, "spec": text});
         let changes = changes(false, &object("a"), &object("b"));

@@ -1,10 +1,10 @@
-//! `FieldPath`: the place of a field in an object, and `Pattern`: the paths that a user selects.
+//! `FieldPath`: the path of a field in an object, and `Pattern`: the paths that a user selects.
 
 use std::{fmt, str::FromStr};
 
 use serde_json::Value;
 
-/// A step from a value to a value inside of it.
+/// A step from a value to one of its parts.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) enum Step {
     /// A field of a map.
@@ -15,7 +15,7 @@ pub(crate) enum Step {
     Index(usize),
 }
 
-/// The place of a field, for example `spec.containers[name=app].image`.
+/// The position of a field, for example `spec.containers[name=app].image`.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(crate) struct FieldPath(Vec<Step>);
 
@@ -107,7 +107,7 @@ impl FromStr for Pattern {
     }
 }
 
-/// Returns the position of the bracket that ends this text. A quoted text can contain brackets.
+/// Returns the position of the closing bracket of this text. A JSON string can contain brackets.
 fn closing(text: &str) -> Option<usize> {
     let mut is_quoted = false;
     for (index, c) in text.char_indices() {
@@ -120,7 +120,7 @@ fn closing(text: &str) -> Option<usize> {
     None
 }
 
-/// Parses the contents of brackets: a position, a quoted name, or a key and its value.
+/// Parses the contents of brackets: a position, a name as a JSON string, or a key and its value.
 fn bracket(text: &str) -> Option<Part> {
     if text.starts_with('"') {
         return serde_json::from_str(text).ok().map(Part::Field);
@@ -252,7 +252,7 @@ mod tests {
     }
 
     #[test]
-    fn path_quotes_names_with_dots() {
+    fn names_with_dots_are_json_strings() {
         assert_eq!(container_image().to_string(), "spec.containers[name=app].image");
         let label = FieldPath::of_fields(&["metadata", "labels", "a.b/c"]);
         assert_eq!(label.to_string(), "metadata.labels[\"a.b/c\"]");

@@ -1,4 +1,4 @@
-//! The fields whose values are never shown.
+//! The fields whose values are never printed.
 
 use serde_json::Value;
 
@@ -7,8 +7,8 @@ use super::path::{FieldPath, Step};
 /// The annotation with a copy of the object.
 const LAST_APPLIED: &str = "kubectl.kubernetes.io/last-applied-configuration";
 
-/// Returns whether the value of a field must not be shown. All contents and all annotations of a sensitive
-/// object are hidden. In other objects, only the copy of the object in an annotation is hidden.
+/// Returns whether the value of a field must not be printed. All contents and all annotations of a sensitive
+/// object are sensitive. In other objects, only the copy of the object in an annotation is sensitive.
 pub(crate) fn is_hidden(is_sensitive: bool, path: &FieldPath) -> bool {
     let field = |index: usize| match path.steps().get(index) {
         Some(Step::Field(name)) => name.as_str(),

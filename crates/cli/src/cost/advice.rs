@@ -4,7 +4,7 @@ use serde::Serialize;
 
 use super::{
     model::Library,
-    savings::{Change, Saving},
+    savings::Saving,
     snippets::{Code, code},
 };
 
@@ -89,7 +89,7 @@ impl Advice {
 
 #[cfg(test)]
 mod tests {
-    use super::*;
+    use super::{super::savings::Change, *};
 
     fn saving(change: Change, after: u64) -> Saving {
         Saving { change, selector: None, before: 1000, after }

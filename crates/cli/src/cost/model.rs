@@ -57,7 +57,6 @@ impl Library {
 #[derive(Debug, Default, Deserialize)]
 pub(super) struct Model {
     pub(super) versions: Versions,
-    pub(super) allocator: String,
     libraries: Vec<Calibrated>,
 }
 
@@ -138,7 +137,6 @@ mod tests {
             assert!(error > 0.0 && error < 0.15, "{library:?}: {error}");
         }
         assert!(model.versions.client_go.starts_with("v0."));
-        assert!(!model.allocator.is_empty());
     }
 
     #[test]

@@ -22,7 +22,6 @@ const ADMIN: &str = "admin";
 
 /// A server with example data. A task changes objects, until [`Demo::stop`].
 pub(crate) struct Demo {
-    pub(crate) server: Server,
     listening: Listening,
     stop: CancellationToken,
     workload: JoinHandle<()>,
@@ -43,7 +42,7 @@ impl Demo {
         objects::create(&server, &client).await?;
         let stop = CancellationToken::new();
         let workload = tokio::spawn(workload::run(client, stop.clone()));
-        Ok(Self { server, listening, stop, workload })
+        Ok(Self { listening, stop, workload })
     }
 
     /// Returns the configuration of a client with all rights.

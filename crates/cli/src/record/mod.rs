@@ -10,7 +10,7 @@ use std::{
 
 use clap::Args;
 use kube_operator::Recording;
-use tokio::time::{Instant, sleep};
+use tokio::time::{Instant, MissedTickBehavior, interval, sleep};
 
 use crate::{
     changes::Pattern,
@@ -38,7 +38,7 @@ pub(crate) struct RecordFlags {
     /// Write the recording to this file. Only the owner can read it.
     #[arg(short, long, value_name = "FILE")]
     output: PathBuf,
-    /// End after this time, for example 10m. Without the flag, Ctrl-C ends the recording.
+    /// End after this time, for example 10m. Without the flag, Ctrl-C stops the recording.
     #[arg(long, value_name = "DURATION", value_parser = duration)]
     duration: Option<Duration>,
     /// Replace the values of these fields, for example spec.template.spec.containers.env.value. The contents
@@ -47,6 +47,9 @@ pub(crate) struct RecordFlags {
     redact: Vec<Pattern>,
 }
 
+/// The time between two lines with the number of events.
+const PROGRESS_INTERVAL: Duration = Duration::from_secs(5);
+
 /// Counts the contents of a recording.
 #[derive(Debug, Default)]
 struct Counts {
@@ -54,8 +57,8 @@ struct Counts {
     events: usize,
 }
 
-/// Records until the time is over, or the user presses Ctrl-C. Then completes the file, and prints what it
-/// contains and what was left out.
+/// Records until the time is over, or the user presses Ctrl-C. Then completes the file, and prints its
+/// contents and the number of removed values.
 ///
 /// # Errors
 ///
@@ -113,9 +116,13 @@ pub(crate) async fn record(session: &Session, flags: &RecordFlags) -> Result<Exi
     Ok(ExitStatus::Success)
 }
 
-/// Counts events until the time is over, or the user presses Ctrl-C.
+/// Counts events until the time is over, or the user presses Ctrl-C. Prints the number of events if it has
+/// changed.
 async fn follow(feed: &mut Feed, labels: &[&str], duration: Option<Duration>) -> Counts {
     let mut counts = Counts::default();
+    let mut printed = 0;
+    let mut ticks = interval(PROGRESS_INTERVAL);
+    ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
     let mut unlisted = labels.len();
     let end = async {
         match duration {
@@ -129,6 +136,13 @@ async fn follow(feed: &mut Feed, labels: &[&str], duration: Option<Duration>) ->
             item = feed.next() => item,
             () = &mut end => return counts,
             () = &mut interrupted => return counts,
+            _ = ticks.tick() => {
+                if counts.events > printed {
+                    printed = counts.events;
+                    note(&format!("recorded {printed} events"));
+                }
+                continue;
+            }
         };
         match item {
             None => return counts,

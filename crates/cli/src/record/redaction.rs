@@ -9,7 +9,7 @@ use serde_json::Value;
 
 use crate::changes::Pattern;
 
-/// The annotation with a copy of the object. It would contain the removed values.
+/// The annotation with a copy of the object. The annotation would contain the removed values.
 const COPY: &str = "metadata.annotations[\"kubectl.kubernetes.io/last-applied-configuration\"]";
 /// The text in place of a removed text.
 const REDACTED: &str = "redacted";

@@ -146,7 +146,7 @@ impl Reader {
     }
 
     /// Returns definitions of the recorded resources whose groups have a dot. Built-in groups with a dot end
-    /// with `.k8s.io`, and the server already has them.
+    /// with `.k8s.io`, and the server already contains these groups.
     fn crds(&self) -> Vec<Value> {
         let collections = self.known.keys().filter(|collection| {
             let group = collection.api_version.split_once('/').map_or("", |(group, _)| group);

@@ -51,8 +51,8 @@ enum Progress {
     /// The first list is not complete. With `--since`, contains its objects so far.
     Listing(Option<Listed>),
     Listed,
-    /// The server has rejected the first list, with this error.
-    Rejected(String),
+    /// The server has rejected the first list.
+    Rejected,
 }
 
 /// The state of the command.
@@ -115,7 +115,7 @@ impl<'a> Watch<'a> {
         &self.targets
     }
 
-    /// Prints events until the watch ends.
+    /// Prints events until the watch stops.
     ///
     /// # Errors
     ///
@@ -251,8 +251,8 @@ impl<'a> Watch<'a> {
         let is_final =
             matches!(class, ErrorClass::Forbidden | ErrorClass::Unauthorized | ErrorClass::Unsupported);
         if is_final && matches!(self.progress[number], Progress::Listing(_)) {
-            self.progress[number] = Progress::Rejected(error.clone());
-            let is_all = self.progress.iter().all(|progress| matches!(progress, Progress::Rejected(_)));
+            self.progress[number] = Progress::Rejected;
+            let is_all = self.progress.iter().all(|progress| matches!(progress, Progress::Rejected));
             // Without a list of each resource, the goal and the changes since the file stay unknown.
             if is_all || self.goal.is_some() || self.flags.once || self.since.is_some() {
                 let error = format!("cannot watch {label}: {error}");

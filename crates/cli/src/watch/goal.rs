@@ -145,8 +145,8 @@ pub(super) struct Goal {
     is_any: bool,
     /// The minimum number of objects: the number of names in the command line, or one.
     expected: usize,
-    /// The existing objects that do not fulfil the condition. For `delete`: those that were in the first
-    /// lists.
+    /// The existing objects that do not fulfil the condition. For `delete`, these are the objects in
+    /// the first lists.
     unmet: HashSet<(usize, ObjectKey)>,
     objects: usize,
     deleted: usize,

@@ -77,14 +77,14 @@ pub(super) struct ChangeRecord {
     pub(super) before: Option<Value>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) after: Option<Value>,
-    /// What happened to a field whose values are hidden.
+    /// The kind of change of a field whose values are omitted.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) hidden: Option<HiddenChange>,
     /// The field managers that made the change. Empty if managedFields do not contain the manager.
     pub(super) managers: Vec<String>,
 }
 
-/// The change of a field whose values are hidden.
+/// The change of a field whose values are omitted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub(super) enum HiddenChange {

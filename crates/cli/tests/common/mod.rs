@@ -28,7 +28,7 @@ pub(crate) struct Cluster {
 }
 
 impl Cluster {
-    /// Starts a server with RBAC, whose kubeconfig has all rights.
+    /// Starts a server with RBAC. Its kubeconfig has all rights.
     pub(crate) async fn start() -> Self {
         let server = Server::builder().seed(1).rbac(true).user("admin", "admin", Rights::All).build();
         Self::of(server).await
@@ -49,7 +49,7 @@ impl Cluster {
         self.folder.path().join(name)
     }
 
-    /// Creates an object, unless it exists.
+    /// If the object does not exist, creates the object.
     pub(crate) fn create(&self, object: &Value) {
         if let Err(status) = self.server.create(object) {
             assert_eq!(status.reason(), "AlreadyExists", "{status}");
@@ -81,7 +81,7 @@ impl Cluster {
         Program::spawn(self.command(arguments))
     }
 
-    /// Runs the program to its end. Returns the exit code, standard output and standard error.
+    /// Runs the program until it exits. Returns the exit code, standard output and standard error.
     pub(crate) async fn run(&self, arguments: &[&str]) -> (i32, String, String) {
         run(self.command(arguments)).await
     }
@@ -91,9 +91,9 @@ pub(crate) fn map(name: &str, value: &str) -> Value {
     json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": name, "namespace": "default"}, "data": {"key": value}})
 }
 
-/// Runs a command to its end.
+/// Runs a command until it exits.
 pub(crate) async fn run(mut command: Command) -> (i32, String, String) {
-    let output = timeout(MAX_WAIT, command.output()).await.expect("the program ends").unwrap();
+    let output = timeout(MAX_WAIT, command.output()).await.expect("the program exits").unwrap();
     let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
     (output.status.code().unwrap_or(-1), text(&output.stdout), text(&output.stderr))
 }
@@ -132,7 +132,7 @@ impl Program {
         loop {
             let line = timeout(MAX_WAIT, self.err.next_line()).await;
             let line = line.unwrap_or_else(|_| panic!("a line with {text:?} on standard error"));
-            let line = line.unwrap().unwrap_or_else(|| panic!("the program ended without {text:?}"));
+            let line = line.unwrap().unwrap_or_else(|| panic!("the program exited without {text:?}"));
             if line.contains(text) {
                 return line;
             }
@@ -145,12 +145,12 @@ impl Program {
         assert!(Command::new("kill").args(["-INT", &id]).status().await.unwrap().success());
     }
 
-    /// Waits for the end. Returns the exit code and the rest of standard output.
+    /// Waits until the program exits. Returns the exit code and the rest of standard output.
     pub(crate) async fn end(mut self) -> (i32, String) {
         let mut rest = String::new();
         let mut out = self.out.into_inner();
-        timeout(MAX_WAIT, out.read_to_string(&mut rest)).await.expect("the program ends").unwrap();
-        let status = timeout(MAX_WAIT, self.child.wait()).await.expect("the program ends").unwrap();
+        timeout(MAX_WAIT, out.read_to_string(&mut rest)).await.expect("the program exits").unwrap();
+        let status = timeout(MAX_WAIT, self.child.wait()).await.expect("the program exits").unwrap();
         (status.code().unwrap_or(-1), rest)
     }
 }

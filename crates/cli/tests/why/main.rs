@@ -142,7 +142,7 @@ async fn unknown_controller_and_key_are_errors() -> Result<()> {
 }
 
 #[tokio::test]
-async fn follower_has_no_running_controllers() -> Result<()> {
+async fn leader_is_reported_as_leader() -> Result<()> {
     let election = ElectionOptions::new("shop", "web");
     let operator = Operator::start(Some(election)).await?;
     let run = operator.until(&["-o", "json"], |run| run.out.contains("\"leader\"")).await?;
