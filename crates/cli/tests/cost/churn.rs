@@ -81,7 +81,7 @@ async fn resource_without_events_reports_zero() {
 
 #[cfg(unix)]
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn interrupt_prints_events_until_then() {
+async fn interrupt_prints_partial_report() {
     let cluster = Cluster::serve(server().build()).await;
     let child = cluster.spawn(&["configmaps", "-o", "json", "--duration", "1h"]);
     // The program watches after its list.
