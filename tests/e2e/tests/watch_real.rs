@@ -1,5 +1,5 @@
-//! Compares `kubectl informer watch` with `kubectl get -w` on a real kube-apiserver, while etcd is compacted and the
-//! apiserver restarts.
+//! Compares `kubectl informer watch` with `kubectl get -w` on a real kube-apiserver, while etcd is compacted
+//! and the apiserver restarts.
 
 use std::{
     collections::BTreeSet,

@@ -16,7 +16,8 @@ pub(crate) enum Notice {
         /// The number of deletions that only the list could find.
         deletions: usize,
     },
-    /// The server closed the watch early. No event was lost, because the next watch continues after the last event.
+    /// The server closed the watch early. No event was lost, because the next watch continues after the last
+    /// event.
     Reconnecting { cause: RestartCause },
     /// The resource no longer exists, for example because its CRD was removed.
     Gone,
