@@ -4,7 +4,7 @@ use std::{ffi::OsString, process::ExitCode};
 
 use clap::{
     CommandFactory as _, Parser, Subcommand,
-    error::{ContextKind, ContextValue},
+    error::{ContextKind, ContextValue, ErrorKind},
 };
 use tokio::runtime::Builder;
 
@@ -78,6 +78,11 @@ impl Failure {
 pub fn run(arguments: impl IntoIterator<Item = OsString>) -> Result<ExitCode, Failure> {
     let cli = match Cli::try_parse_from(arguments) {
         Ok(cli) => cli,
+        Err(help) if help.kind() == ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand => {
+            // If standard error is closed, the help cannot be printed.
+            let _ = help.print();
+            return Ok(ExitStatus::Usage.into());
+        }
         Err(error) if error.use_stderr() => {
             let message = format!("{}; see --help", usage_problem(&error));
             return Err(Failure { message, status: ExitStatus::Usage });

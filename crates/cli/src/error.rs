@@ -77,11 +77,11 @@ impl CliError {
 }
 
 /// Returns an error and its sources. Some errors already contain the text of their source.
-pub(crate) fn with_sources(error: &dyn Error) -> String {
-    let mut text = error.to_string();
+pub(crate) fn with_sources(error: &(dyn Error + 'static)) -> String {
+    let mut text = own_text(error);
     let mut source = error.source();
     while let Some(error) = source {
-        let part = error.to_string();
+        let part = own_text(error);
         if !text.contains(&part) {
             text.push_str(": ");
             text.push_str(&part);
@@ -89,6 +89,17 @@ pub(crate) fn with_sources(error: &dyn Error) -> String {
         source = error.source();
     }
     text
+}
+
+/// Returns the text of an error without its sources. The text of an API error of kube-client contains the
+/// response in the notation of Rust, so this function returns only the message of the server.
+fn own_text(error: &(dyn Error + 'static)) -> String {
+    match error.downcast_ref() {
+        Some(kube_client::Error::Api(status)) => {
+            format!("the server responded with {}: {}", status.code, status.message)
+        }
+        _ => error.to_string(),
+    }
 }
 
 /// The maximum length of an error. A proxy can send a page of HTML.
@@ -109,6 +120,14 @@ mod tests {
         let source = io::Error::other("disk is full");
         let error = CliError::File { operation: "write", file: "/a".into(), source };
         assert_eq!(error.one_line(), "failed to write /a: disk is full");
+    }
+
+    #[test]
+    fn response_of_server_is_its_code_and_message() {
+        let status = kube_client::core::Status::failure("pods is forbidden", "Forbidden").with_code(403);
+        let error = CliError::request("list pods", kube_client::Error::Api(Box::new(status)));
+        let expected = "failed to list pods: the server responded with 403: pods is forbidden";
+        assert_eq!(error.one_line(), expected);
     }
 
     #[test]

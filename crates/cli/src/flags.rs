@@ -36,7 +36,7 @@ pub(crate) struct ConnectionFlags {
     pub(crate) color: ColorChoice,
 }
 
-/// When the output has colours.
+/// Selects whether the output has colours.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
 pub(crate) enum ColorChoice {
     /// If the output is a terminal, and NO_COLOR is not set.
@@ -52,7 +52,7 @@ pub(crate) enum ColorChoice {
 #[derive(Clone, Debug, Default, Args)]
 #[command(next_help_heading = "Selection")]
 pub(crate) struct SelectionFlags {
-    /// Only objects of this namespace. The default is the namespace of the context.
+    /// Only objects of this namespace. The default is the namespace of the context (cost: all namespaces).
     #[arg(short, long, value_name = "NAME", conflicts_with = "all_namespaces")]
     pub(crate) namespace: Option<String>,
     /// Objects of all namespaces.

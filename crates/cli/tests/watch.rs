@@ -15,7 +15,7 @@ async fn events_have_changes_and_managers() {
     let cluster = Cluster::start().await;
     cluster.apply_map("a", "old", "helm");
     let mut program = cluster.spawn(&["watch", "cm", "-o", "jsonl"]);
-    program.note("watching 1 objects of configmaps").await;
+    program.note("watching 1 object of configmaps").await;
     cluster.apply_map("a", "new", "argocd");
     let event = program.event().await;
     assert_eq!(names(&event), ("UPDATED", "a"));
@@ -142,7 +142,7 @@ async fn closed_output_is_not_an_error() {
     cluster.create_map("a", "1");
     let mut program = cluster.spawn(&["watch", "cm", "--initial", "-ojsonl"]);
     program.event().await;
-    program.note("watching 1 objects").await;
+    program.note("watching 1 object").await;
     let common::Program { out, mut err, .. } = program;
     drop(out);
     cluster.delete_map("a");

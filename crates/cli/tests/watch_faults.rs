@@ -44,7 +44,7 @@ async fn restart_and_closed_watches_lose_and_repeat_no_event() {
     let cluster = Cluster::start().await;
     cluster.create_map("a", "0");
     let mut program = cluster.spawn(&["watch", "cm", "-ojsonl"]);
-    program.note("watching 1 objects").await;
+    program.note("watching 1 object").await;
     for number in 1..=6 {
         match number % 3 {
             0 => cluster.server.restart(),
@@ -121,7 +121,7 @@ async fn removed_crd_is_awaited() {
     cluster.create(&crd());
     cluster.create(&widget);
     let mut program = cluster.spawn(&["watch", "widgets,cm", "-ojsonl"]);
-    program.note("watching 1 objects").await;
+    program.note("watching 1 object").await;
     cluster
         .server
         .delete_untyped("apiextensions.k8s.io/v1", "CustomResourceDefinition", None, "widgets.example.com")

@@ -58,7 +58,7 @@ async fn interrupt_saves_what_was_printed() {
     let file = cluster.path("state");
     let file = file.to_str().unwrap();
     let mut program = cluster.spawn(&["watch", "cm", "-ojsonl", "--checkpoint", file]);
-    program.note("watching 1 objects").await;
+    program.note("watching 1 object").await;
     cluster.create_map("b", "1");
     program.event().await;
     program.interrupt().await;

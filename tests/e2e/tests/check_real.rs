@@ -11,7 +11,6 @@ use kube_client::{
     Api, Client,
     api::{Patch, PatchParams},
 };
-use kube_informer_e2e::example::workspace_program;
 use kube_informer_e2e::real::{Options, RealServer};
 use serde_json::{Value, json};
 use tokio::process::Command;
@@ -62,7 +61,7 @@ async fn check_reports_state_of_real_server() -> Result<()> {
         return Ok(());
     };
     let check = Check {
-        program: workspace_program("kubectl-informer").await?,
+        program: env!("CARGO_BIN_EXE_kubectl_plugin").into(),
         kubeconfig: server.kubeconfig().to_owned(),
     };
     let client = server.client().await?;

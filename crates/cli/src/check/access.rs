@@ -111,7 +111,7 @@ async fn review_verb(client: &Client, account: &Account, target: &Target<'_>, ve
     }
 }
 
-/// How the user chose the resources.
+/// The way in which the user chose the resources.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Choice {
     /// The informers need each resource.

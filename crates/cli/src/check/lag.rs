@@ -59,7 +59,7 @@ pub(super) async fn lag(client: &Client, listed: &Listed<'_>) -> Finding {
     rounds.sort_by_key(Round::lag);
     let median = rounds[ROUNDS / 2];
     let detail = format!(
-        "the watch cache of {name} is at most {} behind (consistent list {}, watch cache reached it after {}, cached list {})",
+        "the watch cache of {name} is at most {} behind (consistent list {}, first cached list {}, second cached list {})",
         milliseconds(median.lag()),
         milliseconds(median.consistent),
         milliseconds(median.reached),

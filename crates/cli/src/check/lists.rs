@@ -15,6 +15,8 @@ use crate::output::{bytes, counted};
 const CONCURRENT_LISTS: usize = 8;
 /// kube-apiserver compresses only larger responses.
 const GZIP_THRESHOLD_BYTES: usize = 128 << 10;
+/// The maximum number of failed lists with the same remedy that are reported separately.
+const MAX_FAILED_LISTS: usize = 5;
 /// The page size of informers.
 const PAGE_SIZE: &str = "500";
 
@@ -34,16 +36,17 @@ pub(super) async fn list_all<'a>(
     let lists = stream::iter(targets)
         .map(|target| async move { (target, page(client, &target.uri(&[("limit", "1")])).await) });
     let mut lists = lists.buffered(CONCURRENT_LISTS);
-    let (mut listed, mut findings) = (Vec::new(), Vec::new());
+    let (mut listed, mut failed) = (Vec::new(), Vec::new());
     while let Some((target, result)) = lists.next().await {
         match result {
             Ok(page) => listed.push(Listed { target, page }),
-            Err(error) => findings.push(failed_list(target, &error)),
+            Err(error) => failed.push((target, error)),
         }
     }
+    let mut findings = failed_lists(&failed);
     if !listed.is_empty() {
         let detail = format!(
-            "{} of {} can be listed with these selectors",
+            "the current user can list {} of {} with these selectors",
             listed.len(),
             counted(targets.len(), "resource")
         );
@@ -52,9 +55,34 @@ pub(super) async fn list_all<'a>(
     (listed, findings)
 }
 
-fn failed_list(target: &Target<'_>, error: &ProbeError) -> Finding {
-    let detail = format!("cannot list {}{}: {error}", target.name(), target.place());
-    let (verdict, remedy) = match error {
+/// Returns a finding for each failed list. If many lists failed with the same remedy, returns one finding for
+/// them.
+fn failed_lists(failed: &[(&Target<'_>, ProbeError)]) -> Vec<Finding> {
+    let mut groups: Vec<((Verdict, &str), Vec<String>)> = Vec::new();
+    for (target, error) in failed {
+        let judged = judge(error);
+        let detail = format!("cannot list {}{}: {error}", target.name(), target.place());
+        match groups.iter_mut().find(|(other, _)| *other == judged) {
+            Some((_, details)) => details.push(detail),
+            None => groups.push((judged, vec![detail])),
+        }
+    }
+    let finding = |((verdict, remedy), details): ((Verdict, &str), Vec<String>)| {
+        let (count, first) = (details.len(), details[0].clone());
+        let details = if count <= MAX_FAILED_LISTS {
+            details
+        } else {
+            vec![format!("{} failed in the same way, the first: {first}", counted(count, "list"))]
+        };
+        let remedy = remedy.to_owned();
+        details.into_iter().map(move |detail| Finding::new("lists", verdict, detail, remedy.clone()))
+    };
+    groups.into_iter().flat_map(finding).collect()
+}
+
+/// Returns the verdict and the remedy of a failed list.
+fn judge(error: &ProbeError) -> (Verdict, &'static str) {
+    match error {
         ProbeError::Rejected { code, .. } => match *code {
             StatusCode::BAD_REQUEST => (
                 Verdict::Red,
@@ -70,8 +98,7 @@ fn failed_list(target: &Target<'_>, error: &ProbeError) -> Finding {
             _ => (Verdict::Red, "check the API server and the aggregated API servers"),
         },
         ProbeError::Failed(_) => (Verdict::Red, "check the network and the API server"),
-    };
-    Finding::new("lists", verdict, detail, remedy)
+    }
 }
 
 /// Reads the second page of a list.

@@ -70,6 +70,9 @@ pub(crate) async fn check(
     let targets: Vec<_> =
         watchable.map(|resource| Target::new(resource, &flags.selection, &session.namespace)).collect();
     let account = Account::read(client, flags.service_account.as_ref()).await;
+    if let Account::Other(_) = &account {
+        report.account = Some(account.name());
+    }
     let access = access::review(client, &account, &targets).await;
     report.extend(access::findings(&account, &access, choice));
     if choice == Choice::Named {
@@ -104,8 +107,8 @@ async fn measure(client: &Client, targets: &[Target<'_>], wait: Duration, report
         report.add(Finding::new(
             "measurements",
             Verdict::Amber,
-            "not measured: the current user can list none of the resources".to_owned(),
-            "repeat the check with an account that may list and watch one of them",
+            "not measured: no list succeeded".to_owned(),
+            "correct the failed lists, and repeat the check",
         ));
         return;
     };

@@ -5,7 +5,7 @@ use serde::{Serialize, Serializer};
 use serde_json::json;
 
 use crate::{
-    output::{Align, Table},
+    output::{Align, Table, printable},
     terminal::{Terminal, Tone},
 };
 
@@ -59,6 +59,9 @@ impl Finding {
 #[derive(Debug, Serialize)]
 pub(super) struct Report {
     cluster: String,
+    /// The account of the permissions, if it is not the current user.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) account: Option<String>,
     verdict: Verdict,
     findings: Vec<Finding>,
     /// The objects that grant the missing permissions.
@@ -76,7 +79,8 @@ fn roles_as_list<S: Serializer>(roles: &Option<RbacRoles>, serializer: S) -> Res
 impl Report {
     /// Creates a report without results.
     pub(super) fn new(cluster: &str) -> Self {
-        Self { cluster: cluster.to_owned(), verdict: Verdict::Green, findings: Vec::new(), roles: None }
+        let cluster = cluster.to_owned();
+        Self { cluster, account: None, verdict: Verdict::Green, findings: Vec::new(), roles: None }
     }
 
     /// Adds a result.
@@ -103,7 +107,15 @@ impl Report {
             table.row([name(finding.verdict), finding.check, &finding.detail]);
         }
         let mut lines = table.lines().into_iter();
-        let mut text = terminal.paint(Tone::Heading, &lines.next().unwrap_or_default()) + "\n";
+        let mut text = String::new();
+        if let Some(account) = &self.account {
+            text.push_str(&format!(
+                "The permissions are those of {}. The other results are those of the current user.\n\n",
+                printable(account)
+            ));
+        }
+        text.push_str(&terminal.paint(Tone::Heading, &lines.next().unwrap_or_default()));
+        text.push('\n');
         for (line, finding) in lines.zip(&self.findings) {
             let name = name(finding.verdict);
             let painted = terminal.paint(tone(finding.verdict), name);
@@ -120,7 +132,7 @@ impl Report {
             }
         }
         if let Some(roles) = &self.roles {
-            text.push_str(&format!("\n# The missing permissions, for `kubectl apply -f -`:\n{roles}"));
+            text.push_str(&format!("\n# The missing permissions. To apply them: -o jsonpath='{{.roles}}' | kubectl apply -f -\n{roles}"));
         }
         text
     }

@@ -31,7 +31,7 @@ pub(super) async fn version(client: &Client) -> Result<Finding, CliError> {
 }
 
 fn supported(version: &str) -> Finding {
-    let detail = format!("responds, Kubernetes {version}");
+    let detail = format!("Kubernetes {version} responds");
     if minor(version).is_some_and(|minor| SUPPORTED_MINORS.contains(&minor)) {
         return Finding::green("server", detail);
     }
@@ -81,7 +81,8 @@ pub(super) async fn catalog(client: &Client) -> Result<(Option<Catalog>, Finding
 
 fn groups(catalog: &Catalog) -> Finding {
     let Some((group, error)) = catalog.failures.first() else {
-        return Finding::green("API groups", counted(catalog.resources.len(), "resource"));
+        let detail = format!("all API groups respond, with {}", counted(catalog.resources.len(), "resource"));
+        return Finding::green("API groups", detail);
     };
     Finding::new(
         "API groups",

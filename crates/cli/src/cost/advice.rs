@@ -5,7 +5,7 @@ use serde::Serialize;
 use super::{
     model::Library,
     savings::Saving,
-    snippets::{Code, code},
+    snippets::{Code, Subject, code},
 };
 
 /// The maximum number of changes of one resource that keep the library, and that change it.
@@ -21,6 +21,7 @@ pub(super) struct Candidate<'a> {
     pub(super) resource: &'a str,
     pub(super) kind: &'a str,
     pub(super) group: &'a str,
+    pub(super) namespace: Option<&'a str>,
     /// The memory of its cache in bytes.
     pub(super) bytes: u64,
     /// The largest saving is the first.
@@ -34,7 +35,7 @@ pub(super) struct Advice {
     pub(super) resource: String,
     pub(super) change: String,
     /// The condition under which the change is possible.
-    pub(super) condition: &'static str,
+    pub(super) condition: String,
     /// The library before the change.
     pub(super) library: &'static str,
     /// The memory before and after the change, in bytes.
@@ -66,23 +67,38 @@ pub(super) fn advice(candidates: &[Candidate<'_>], library: Library) -> Vec<Advi
     advised
 }
 
+/// Returns the memory in bytes after the largest change of each resource with which the program keeps its
+/// library.
+pub(super) fn combined(candidates: &[Candidate<'_>], library: Library) -> u64 {
+    let after = |candidate: &Candidate<'_>| {
+        let mut kept = candidate.savings.iter().filter(|saving| saving.change.keeps_library(library));
+        kept.next().map_or(candidate.bytes, |saving| saving.after)
+    };
+    candidates.iter().map(after).sum()
+}
+
 impl Advice {
     fn new(candidate: &Candidate<'_>, saving: &Saving, library: Library) -> Self {
         let change = match &saving.selector {
             Some(selector) => format!("{} {selector}", saving.change.name()),
             None => saving.change.name().to_owned(),
         };
-        let selector = saving.selector.as_deref().unwrap_or_default();
+        let subject = Subject {
+            kind: candidate.kind,
+            group: candidate.group,
+            namespace: candidate.namespace,
+            selector: saving.selector.as_deref().unwrap_or_default(),
+        };
         Self {
             resource: candidate.resource.to_owned(),
             change,
-            condition: saving.change.condition(),
+            condition: saving.change.condition(library),
             library: library.name(),
             before: saving.before,
             after: saving.after,
             saved_percent: saving.percent(),
             keeps_library: saving.change.keeps_library(library),
-            code: code(saving.change, candidate.kind, candidate.group, selector, library),
+            code: code(saving.change, subject, library),
         }
     }
 }
@@ -96,7 +112,7 @@ mod tests {
     }
 
     fn candidate<'a>(resource: &'a str, bytes: u64, savings: &'a [Saving]) -> Candidate<'a> {
-        Candidate { resource, kind: "Pod", group: "", bytes, savings }
+        Candidate { resource, kind: "Pod", group: "", namespace: None, bytes, savings }
     }
 
     #[test]
@@ -115,6 +131,8 @@ mod tests {
         let changes: Vec<_> = advised.iter().map(|advice| (&*advice.resource, advice.after)).collect();
         assert_eq!(changes, [("pods", 50), ("pods", 300), ("pods", 500)]);
         assert!(advised[0].keeps_library && !advised[1].keeps_library);
+        let candidates = [candidate("secrets", 1000, &secrets), candidate("pods", 1000, &pods)];
+        assert_eq!(combined(&candidates, Library::ClientGo), 995 + 50);
         assert!(advised.iter().all(|advice| !advice.code.is_empty()));
     }
 

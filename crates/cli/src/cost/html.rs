@@ -56,8 +56,8 @@ pub(super) fn page(report: &Report) -> String {
 
 fn advice(report: &Report) -> Markup {
     html! {
-        h2 { "Advice, the largest saving first" }
-        @if report.advice.is_empty() { p { "No change saves a noticeable part of the memory." } }
+        h2 { "Advice" }
+        @if report.advice.is_empty() { p { "No change saves 2 % or more of the memory." } }
         ol {
             @for advice in &report.advice {
                 li {

@@ -61,23 +61,23 @@ pub(crate) struct CostFlags {
     /// and watch.
     #[arg(value_name = "RESOURCE")]
     resources: Vec<String>,
-    /// Watch for this time, and count the events of each field manager, for example 60s.
+    /// After the lists, watch for this time, for example 60s. Count the events of each field manager.
     #[arg(long, value_name = "DURATION", value_parser = duration)]
     duration: Option<Duration>,
-    /// Also measure a cache of only these fields, for example spec.nodeName,status.phase.
+    /// Also measure a cache of kube-informer with only these fields, for example spec.nodeName,status.phase.
     #[arg(long, value_name = "FIELD", value_delimiter = ',')]
     fields: Vec<FieldPath>,
-    /// Count the resources that the service account of a workload may list and watch: deploy/NAME,
+    /// Measure only the resources that the service account of a workload may list and watch: deploy/NAME,
     /// statefulset/NAME or daemonset/NAME, in the namespace of --namespace.
     #[arg(long, value_name = "KIND/NAME", conflicts_with = "resources")]
     of_workload: Option<Workload>,
-    /// The library of the program, to which the advice refers.
+    /// The library that your program uses now. The advice compares its memory with the memory after a change.
     #[arg(long, value_enum, default_value_t = Library::ClientGo)]
     library: Library,
     /// Also print the size of each cache with this label selector. The flag can be repeated.
     #[arg(long, value_name = "SELECTOR", value_parser = label_selector)]
     try_selector: Vec<(String, LabelSelector)>,
-    /// The number of replicas that restart. The default is 1, or the replicas of the workload.
+    /// The number of replicas that restart at the same time. The default is the number of the workload, or 1.
     #[arg(long, value_name = "NUMBER", value_parser = clap::value_parser!(u64).range(1..=100_000))]
     replicas: Option<u64>,
     /// Also write the report as one HTML file.
@@ -161,6 +161,10 @@ struct Chosen {
 impl Chosen {
     async fn new(session: &Session, flags: &CostFlags, catalog: &Catalog) -> Result<Self, CliError> {
         if let Some(workload) = &flags.of_workload {
+            if flags.selection.all_namespaces {
+                let text = "--of-workload needs the namespace of the workload; use --namespace instead of --all-namespaces";
+                return Err(CliError::Usage(text.to_owned()));
+            }
             let namespace = flags.selection.namespace.as_deref().unwrap_or(&session.namespace);
             let rights = Rights::read(&session.client, workload, namespace).await?;
             return Ok(Self::of_rights(&rights, catalog));

@@ -22,7 +22,7 @@ pub(super) enum Library {
     ClientGoJson,
     /// The reflector of kube-runtime.
     KubeRs,
-    /// This project, with typed objects.
+    /// kube-informer, with typed objects.
     KubeInformer,
 }
 

@@ -3,7 +3,7 @@
 use serde::Serialize;
 
 use super::{
-    advice::{Advice, Candidate, advice},
+    advice::{Advice, Candidate, advice, combined},
     churn::Churn,
     forms::Forms,
     listing::{Listed, PAGE_OBJECTS},
@@ -32,6 +32,8 @@ pub(super) struct Report {
     pub(super) total: Totals,
     pub(super) restart: Restart,
     pub(super) advice: Vec<Advice>,
+    /// The memory after the largest change of each resource that keeps the library, in bytes.
+    pub(super) combined: u64,
     pub(super) estimates: Vec<Estimate>,
     pub(super) versions: Versions,
 }
@@ -50,6 +52,9 @@ pub(super) struct ResourceCost {
     pub(super) resource: String,
     pub(super) kind: String,
     pub(super) group: String,
+    /// The namespace of the list. Absent for all namespaces, and for a cluster-scoped kind.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) namespace: Option<String>,
     pub(super) objects: u64,
     /// Objects that do not have the fields of their kind.
     pub(super) undecodable: u64,
@@ -73,7 +78,7 @@ pub(super) struct ResourceCost {
 #[derive(Clone, Copy, Debug, Default, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub(super) struct Caches {
-    /// Our representations, built in memory and counted.
+    /// The representations of kube-informer, built in memory and counted.
     #[serde(flatten)]
     pub(super) forms: Forms,
     /// Estimated, see `estimates`.
@@ -188,6 +193,7 @@ impl Report {
         };
         Self {
             advice: advice(&candidates, library),
+            combined: combined(&candidates, library),
             restart: Restart {
                 replicas,
                 requests: replicas * resources.iter().map(|cost| cost.list_requests + 1).sum::<u64>(),
@@ -237,6 +243,7 @@ impl ResourceCost {
             resource: listed.target.name(),
             kind: resource.kind.clone(),
             group: resource.group.clone(),
+            namespace: listed.target.namespace.clone(),
             objects: usage.features.objects,
             undecodable: usage.undecodable,
             json_bytes: usage.json_bytes(),
@@ -264,6 +271,7 @@ impl ResourceCost {
             resource: &self.resource,
             kind: &self.kind,
             group: &self.group,
+            namespace: self.namespace.as_deref(),
             bytes: self.caches.of(library),
             savings: &self.savings,
         }

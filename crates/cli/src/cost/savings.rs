@@ -47,18 +47,23 @@ impl Change {
     }
 
     /// Returns the condition under which a program can be changed in this way.
-    pub(super) fn condition(self) -> &'static str {
-        match self {
+    pub(super) fn condition(self, library: Library) -> String {
+        let own = match self {
             Self::MetadataOnly => "the program reads only metadata",
             Self::DropManagedFields => "the program does not read managedFields",
             Self::DropLastApplied => "the program reads neither managedFields nor this annotation",
             Self::FieldSelector => "the program does not need the other objects",
-            Self::Typed => "the program can be written in Rust",
-            Self::Projection => "the program can be written in Rust, and reads only these fields",
-            Self::Lazy | Self::Compressed => {
-                "the program can be written in Rust, and can decode an object at each read"
-            }
-        }
+            Self::Typed => "",
+            Self::Projection => "the program reads only these fields",
+            Self::Lazy | Self::Compressed => "the program can decode an object at each read",
+        };
+        let other_library = match (self.keeps_library(library), library) {
+            (true, _) => "",
+            (false, Library::KubeRs) => "the program can use the caches of kube-informer",
+            (false, _) => "the program can be rewritten in Rust",
+        };
+        let conditions = [other_library, own].into_iter().filter(|condition| !condition.is_empty());
+        conditions.collect::<Vec<_>>().join(", and ")
     }
 
     /// Returns whether the program keeps its library.

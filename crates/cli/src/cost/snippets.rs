@@ -11,87 +11,118 @@ pub(super) struct Code {
     pub(super) code: String,
 }
 
-/// Returns the code of a change for the library of a program. client-go and controller-runtime use the same
-/// caches.
-pub(super) fn code(change: Change, kind: &str, group: &str, selector: &str, library: Library) -> Vec<Code> {
-    let ours = |code: String| Code { library: "kube-informer", code };
-    let informer = |form: String| ours(format!("Informer::<{form}>::builder(Api::all(client)).build()"));
-    match change {
-        Change::Typed => vec![informer(kind.to_owned())],
-        Change::Lazy => vec![informer(format!("Lazy<{kind}>"))],
-        Change::Compressed => vec![informer(format!("Compressed<{kind}>"))],
-        Change::Projection => vec![informer(format!("Projection<{kind}, MyFields>"))],
-        _ if library == Library::KubeInformer => vec![changed_informer(change, kind, selector)],
-        _ if library == Library::KubeRs => vec![kube_rs(change, kind, selector)],
-        _ => go(change, kind, group, selector),
+/// The informer that a change refers to.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Subject<'a> {
+    pub(super) kind: &'a str,
+    pub(super) group: &'a str,
+    /// `None` for all namespaces, and for a cluster-scoped kind.
+    pub(super) namespace: Option<&'a str>,
+    /// The selector of a change to a selector.
+    pub(super) selector: &'a str,
+}
+
+impl Subject<'_> {
+    /// Returns the `Api` of kube-rs, without its type.
+    fn api(&self) -> String {
+        match self.namespace {
+            Some(namespace) => format!("namespaced(client, {namespace:?})"),
+            None => "all(client)".to_owned(),
+        }
     }
 }
 
-fn changed_informer(change: Change, kind: &str, selector: &str) -> Code {
-    let code = match change {
-        Change::FieldSelector => {
-            format!(
-                "Informer::from_source(ListWatch::<{kind}>::new(Api::all(client)).fields({selector:?})).build()"
-            )
-        }
-        _ => format!("Informer::<PartialObjectMeta<{kind}>>::builder(Api::all(client)).build()"),
-    };
+/// Returns the code of a change for the library of a program. client-go and controller-runtime use the same
+/// caches.
+pub(super) fn code(change: Change, subject: Subject<'_>, library: Library) -> Vec<Code> {
+    let kind = subject.kind;
+    let informer = |form: String| vec![informer(&form, subject)];
+    match change {
+        Change::Typed => informer(kind.to_owned()),
+        Change::Lazy => informer(format!("Lazy<{kind}>")),
+        Change::Compressed => informer(format!("Compressed<{kind}>")),
+        Change::Projection => informer(format!("Projection<{kind}, MyFields>")),
+        _ if library == Library::KubeInformer => vec![changed_informer(change, subject)],
+        _ if library == Library::KubeRs => vec![kube_rs(change, subject)],
+        _ => go(change, subject),
+    }
+}
+
+fn informer(form: &str, subject: Subject<'_>) -> Code {
+    let code = format!("Informer::<{form}>::builder(Api::{}).build()", subject.api());
     Code { library: "kube-informer", code }
 }
 
-fn kube_rs(change: Change, kind: &str, selector: &str) -> Code {
+fn changed_informer(change: Change, subject: Subject<'_>) -> Code {
+    let (kind, api, selector) = (subject.kind, subject.api(), subject.selector);
+    match change {
+        Change::FieldSelector => {
+            let source = format!("ListWatch::<{kind}>::new(Api::{api}).fields({selector:?})");
+            Code { library: "kube-informer", code: format!("Informer::from_source({source}).build()") }
+        }
+        _ => informer(&format!("PartialObjectMeta<{kind}>"), subject),
+    }
+}
+
+fn kube_rs(change: Change, subject: Subject<'_>) -> Code {
+    let api = format!("Api::<{}>::{}", subject.kind, subject.api());
     let clear = "o.managed_fields_mut().clear();";
     let annotation = "o.annotations_mut().remove(\"kubectl.kubernetes.io/last-applied-configuration\");";
     let code = match change {
         Change::MetadataOnly => {
-            format!(
-                "metadata_watcher(Api::<{kind}>::all(client), Config::default()).modify(|o| {{ {clear} }})"
-            )
+            format!("metadata_watcher({api}, Config::default()).modify(|o| {{ {clear} }})")
         }
         Change::FieldSelector => {
-            format!("watcher(Api::<{kind}>::all(client), Config::default().fields({selector:?}))")
+            format!("watcher({api}, Config::default().fields({:?}))", subject.selector)
         }
-        Change::DropLastApplied => format!(
-            "watcher(Api::<{kind}>::all(client), Config::default()).modify(|o| {{ {clear} {annotation} }})"
-        ),
-        _ => format!("watcher(Api::<{kind}>::all(client), Config::default()).modify(|o| {{ {clear} }})"),
+        Change::DropLastApplied => {
+            format!("watcher({api}, Config::default()).modify(|o| {{ {clear} {annotation} }})")
+        }
+        _ => format!("watcher({api}, Config::default()).modify(|o| {{ {clear} }})"),
     };
     Code { library: "kube-rs", code }
 }
 
-fn go(change: Change, kind: &str, group: &str, selector: &str) -> Vec<Code> {
-    let object = format!("&{}.{kind}{{}}", package(group));
+fn go(change: Change, subject: Subject<'_>) -> Vec<Code> {
+    let object = format!("&{}.{}{{}}", package(subject.group), subject.kind);
+    let by_object = |options: String| {
+        format!("cache.Options{{ByObject: map[client.Object]cache.ByObject{{{object}: {{{options}}}}}}}")
+    };
+    let selector = subject.selector;
     let (runtime, client) = match change {
         Change::MetadataOnly => (
             format!(
-                "ctrl.NewControllerManagedBy(mgr).For({object}, builder.OnlyMetadata) // and TransformStripManagedFields"
+                "For({object}, builder.OnlyMetadata) and Get with metav1.PartialObjectMetadata; a Get of the full type starts a second cache"
             ),
             "metadatainformer.NewSharedInformerFactory(metadataClient, 0).ForResource(gvr)".to_owned(),
         ),
         Change::FieldSelector => (
-            format!(
-                "cache.Options{{ByObject: map[client.Object]cache.ByObject{{{object}: {{Field: fields.ParseSelectorOrDie({selector:?})}}}}}}"
-            ),
+            by_object(format!("Field: fields.ParseSelectorOrDie({selector:?})")),
             format!(
                 "informers.WithTweakListOptions(func(o *metav1.ListOptions) {{ o.FieldSelector = {selector:?} }})"
             ),
         ),
-        Change::DropLastApplied => (
-            format!(
-                "cache.Options{{ByObject: map[client.Object]cache.ByObject{{{object}: {{Transform: strip}}}}}} // strip: {STRIP}"
-            ),
-            format!("informers.WithTransform(strip) // strip: {STRIP}"),
-        ),
+        Change::DropLastApplied => {
+            let strip = strip(
+                "m.SetManagedFields(nil); delete(m.GetAnnotations(), \"kubectl.kubernetes.io/last-applied-configuration\")",
+            );
+            (by_object(format!("Transform: {strip}")), format!("informers.WithTransform({strip})"))
+        }
         _ => (
             "cache.Options{DefaultTransform: cache.TransformStripManagedFields()}".to_owned(),
-            "informers.WithTransform(strip) // strip: m, err := meta.Accessor(o); m.SetManagedFields(nil)"
-                .to_owned(),
+            format!("informers.WithTransform({})", strip("m.SetManagedFields(nil)")),
         ),
     };
     vec![Code { library: "controller-runtime", code: runtime }, Code { library: "client-go", code: client }]
 }
 
-const STRIP: &str = "m.SetManagedFields(nil); delete(m.GetAnnotations(), \"kubectl.kubernetes.io/last-applied-configuration\")";
+/// Returns a Go function that changes each object. Tombstones of client-go have no metadata, so the function
+/// returns them unchanged.
+fn strip(change: &str) -> String {
+    format!(
+        "func(o any) (any, error) {{ if m, err := meta.Accessor(o); err == nil {{ {change} }}; return o, nil }}"
+    )
+}
 
 /// Returns the usual name of the Go package of an API group.
 fn package(group: &str) -> String {
@@ -108,7 +139,8 @@ mod tests {
     #[test]
     fn code_is_for_the_library_of_the_program() {
         let libraries = |change, library| -> Vec<&str> {
-            code(change, "Pod", "", "a!=b", library).iter().map(|code| code.library).collect()
+            let pods = Subject { kind: "Pod", group: "", namespace: None, selector: "a!=b" };
+            code(change, pods, library).iter().map(|code| code.library).collect()
         };
         assert_eq!(libraries(Change::MetadataOnly, Library::ClientGo), ["controller-runtime", "client-go"]);
         assert_eq!(libraries(Change::DropManagedFields, Library::KubeRs), ["kube-rs"]);
@@ -118,10 +150,14 @@ mod tests {
 
     #[test]
     fn code_contains_kind_and_selector() {
-        let code = code(Change::FieldSelector, "Deployment", "apps", "type!=x", Library::ClientGo);
+        let subject =
+            Subject { kind: "Deployment", group: "apps", namespace: Some("shop"), selector: "type!=x" };
+        let code = code(Change::FieldSelector, subject, Library::ClientGo);
         assert!(
             code[0].code.contains("&appsv1.Deployment{}") && code[0].code.contains("\"type!=x\""),
             "{code:?}"
         );
+        let code = super::code(Change::DropManagedFields, subject, Library::KubeRs);
+        assert!(code[0].code.contains("Api::<Deployment>::namespaced(client, \"shop\")"), "{code:?}");
     }
 }

@@ -1,8 +1,11 @@
 //! The report as tables for people.
 
-use super::report::{Caches, Events, Report, ResourceCost};
+use super::{
+    advice::Advice,
+    report::{Caches, Events, Report, ResourceCost},
+};
 use crate::{
-    output::{Align, Table, bytes, printable},
+    output::{Align, Table, bytes, counted, printable},
     terminal::{Terminal, Tone},
 };
 
@@ -30,7 +33,7 @@ pub(super) fn text(report: &Report, width: Width, terminal: Terminal) -> String 
     text += &costs(report, width).text();
     let empty = report.resources.iter().filter(|cost| cost.objects == 0).count();
     if empty > 0 && width == Width::Usual {
-        text += &format!("{empty} resources have no objects\n");
+        text += &format!("{} without objects\n", counted(empty, "resource"));
     }
     for failure in &report.failures {
         let line = format!("{}: not counted: {}", printable(&failure.resource), printable(&failure.reason));
@@ -55,7 +58,7 @@ pub(super) fn text(report: &Report, width: Width, terminal: Terminal) -> String 
         restart.requests,
         bytes(restart.bytes)
     );
-    text += &heading("Advice, the largest saving first");
+    text += &heading("Advice");
     text += &advice(report, terminal);
     text
 }
@@ -110,7 +113,7 @@ fn costs(report: &Report, width: Width) -> Table {
 
 fn accuracy(report: &Report) -> String {
     let mut text = String::from(
-        "\nTYPED, METADATA, FIELDS, LAZY and COMPRESSED are caches of kube-informer: built in memory and counted.\n",
+        "\nThe columns from TYPED to COMPRESSED are caches of kube-informer without managedFields: built in memory and counted.\n",
     );
     if report.resources.iter().any(|cost| !cost.is_typed && cost.objects > 0) {
         text += "* The kind has no type in k8s-openapi. Its typed cache is generic.\n";
@@ -119,8 +122,11 @@ fn accuracy(report: &Report) -> String {
         format!("{} ±{:.0} %", estimate.library, (100.0 * estimate.error).ceil())
     };
     let estimates: Vec<_> = report.estimates.iter().take(3).map(estimate).collect();
-    text += &format!("CLIENT-GO and KUBE-RS are estimates of resident memory: {}.\n", estimates.join(", "));
-    text += "A process also needs memory without objects: ";
+    text += &format!(
+        "CLIENT-GO and KUBE-RS are estimates of resident memory, with managedFields: {}.\n",
+        estimates.join(", ")
+    );
+    text += "The numbers do not include the memory of a process without objects: ";
     let base = |estimate: &super::report::Estimate| {
         format!("{} {}", estimate.library, bytes(estimate.process_bytes))
     };
@@ -204,26 +210,52 @@ fn details(cost: &ResourceCost, width: Width) -> String {
 }
 
 fn advice(report: &Report, terminal: Terminal) -> String {
+    if report.resources.is_empty() {
+        return "No resource was counted.\n".to_owned();
+    }
+    if report.advice.is_empty() {
+        return "No change saves 2 % or more of the memory.\n".to_owned();
+    }
+    let (keeping, moving): (Vec<_>, Vec<_>) = report.advice.iter().partition(|advice| advice.keeps_library);
+    let library = report.library.name();
+    let groups = [
+        (format!("Changes of a program that keeps {library}:"), keeping),
+        ("Changes to kube-informer, in Rust:".to_owned(), moving),
+    ];
     let mut text = String::new();
-    for (number, advice) in report.advice.iter().enumerate() {
-        let line = format!(
-            "{}. {}: {} with {}; {}: {} (−{:.0} %)",
-            number + 1,
-            printable(&advice.resource),
-            bytes(advice.before),
-            advice.library,
-            printable(&advice.change),
-            bytes(advice.after),
-            advice.saved_percent
-        );
-        text += &format!("{}\n", terminal.paint(Tone::Good, &line));
-        text += &format!("   Condition: {}.\n", advice.condition);
-        for code in &advice.code {
-            text += &format!("   {}: {}\n", code.library, printable(&code.code));
+    let mut number = 0;
+    for (title, advised) in groups.into_iter().filter(|(_, advised)| !advised.is_empty()) {
+        text += &format!("{title}\n");
+        for advice in advised {
+            number += 1;
+            text += &advice_lines(number, advice, terminal);
         }
     }
-    if text.is_empty() {
-        text += "No change saves a noticeable part of the memory.\n";
+    let total = report.total.caches.of(report.library);
+    if report.combined < total {
+        let saved = 100.0 * (total - report.combined) as f64 / total as f64;
+        text += &format!(
+            "All caches with {library}: {}; with the largest change of each resource that keeps {library}: {} (−{saved:.0} %)\n",
+            bytes(total),
+            bytes(report.combined)
+        );
+    }
+    text
+}
+
+fn advice_lines(number: usize, advice: &Advice, terminal: Terminal) -> String {
+    let line = format!(
+        "{number}. {}: {} with {}; {}: {} (−{:.0} %)",
+        printable(&advice.resource),
+        bytes(advice.before),
+        advice.library,
+        printable(&advice.change),
+        bytes(advice.after),
+        advice.saved_percent
+    );
+    let mut text = format!("{}\n   Condition: {}.\n", terminal.paint(Tone::Good, &line), advice.condition);
+    for code in &advice.code {
+        text += &format!("   {}: {}\n", code.library, printable(&code.code));
     }
     text
 }

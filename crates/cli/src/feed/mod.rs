@@ -82,7 +82,7 @@ pub(crate) fn factory(client: Client) -> InformerFactory {
     let options = ReflectorOptions {
         clear_when_gone: true,
         log_failures: false,
-        // A person waits for the next try. One program at a terminal does not load the server.
+        // A person waits for the next attempt. One program at a terminal does not load the server.
         backoff_initial: Duration::from_millis(250),
         backoff_max: Duration::from_secs(5),
         backoff_reset: Duration::from_secs(30),

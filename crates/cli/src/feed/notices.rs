@@ -138,13 +138,13 @@ impl Notice {
             Self::Reconnecting { cause } => {
                 format!("watch of {resource} {cause}; it continues after the last event")
             }
-            Self::Gone => format!("{resource} no longer exist on the server; waiting for their return"),
+            Self::Gone => format!("{resource} no longer exist on the server; waiting until they exist again"),
             Self::Failing { class: ErrorClass::Forbidden, .. } => {
                 format!(
                     "cannot watch {resource}: permission denied (403); other resources continue, and the request is repeated"
                 )
             }
-            Self::Failing { error, .. } => format!("cannot watch {resource}, trying again: {error}"),
+            Self::Failing { error, .. } => format!("cannot watch {resource}; retrying: {error}"),
             Self::Recovered { after } => {
                 format!("watch of {resource} continues after {:.1} s", after.as_secs_f64())
             }
@@ -204,7 +204,7 @@ mod tests {
         let notice = Narrator::default().observe(&gone).unwrap();
         assert_eq!(
             notice.text("widgets.example.com"),
-            "widgets.example.com no longer exist on the server; waiting for their return"
+            "widgets.example.com no longer exist on the server; waiting until they exist again"
         );
     }
 }

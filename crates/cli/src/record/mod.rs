@@ -20,7 +20,7 @@ use crate::{
     feed::{Feed, FeedItem},
     flags::{SelectionFlags, duration},
     interrupt::interrupted,
-    output::{bytes, print_text, printable},
+    output::{bytes, counted, print_text, printable},
     resources::Catalog,
     watch::targets,
 };
@@ -104,10 +104,10 @@ pub(crate) async fn record(session: &Session, flags: &RecordFlags) -> Result<Exi
     recording.finish().await.map_err(failed)?;
     let size = std::fs::metadata(&flags.output).map(|file| file.len()).unwrap_or_default();
     print_text(&format!(
-        "recorded {} objects of {} and {} events in {:.0} s to {} ({})\n{}",
-        counts.listed,
+        "recorded {} of {} and {} in {:.0} s to {} ({})\n{}",
+        counted(counts.listed, "object"),
         labels.join(", "),
-        counts.events,
+        counted(counts.events, "event"),
         started.elapsed().as_secs_f64(),
         flags.output.display(),
         bytes(size),
@@ -139,7 +139,7 @@ async fn follow(feed: &mut Feed, labels: &[&str], duration: Option<Duration>) ->
             _ = ticks.tick() => {
                 if counts.events > printed {
                     printed = counts.events;
-                    note(&format!("recorded {printed} events"));
+                    note(&format!("recorded {}", counted(printed, "event")));
                 }
                 continue;
             }
@@ -153,7 +153,7 @@ async fn follow(feed: &mut Feed, labels: &[&str], duration: Option<Duration>) ->
             Some((_, FeedItem::Synced)) => {
                 unlisted -= 1;
                 if unlisted == 0 {
-                    note(&format!("recording {} objects of {}", counts.listed, labels.join(", ")));
+                    note(&format!("recording {} of {}", counted(counts.listed, "object"), labels.join(", ")));
                 }
             }
             Some((number, FeedItem::Notice(notice))) => note(&notice.text(labels[number])),

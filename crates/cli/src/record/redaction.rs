@@ -2,12 +2,12 @@
 
 use std::sync::{
     Arc,
-    atomic::{AtomicU64, Ordering},
+    atomic::{AtomicUsize, Ordering},
 };
 
 use serde_json::Value;
 
-use crate::changes::Pattern;
+use crate::{changes::Pattern, output::counted};
 
 /// The annotation with a copy of the object. The annotation would contain the removed values.
 const COPY: &str = "metadata.annotations[\"kubectl.kubernetes.io/last-applied-configuration\"]";
@@ -16,13 +16,13 @@ const REDACTED: &str = "redacted";
 
 /// The rules of `--redact`, and the number of values that each rule has removed. A clone shares the numbers.
 #[derive(Clone, Debug)]
-pub(super) struct Redaction(Arc<[(Pattern, AtomicU64)]>);
+pub(super) struct Redaction(Arc<[(Pattern, AtomicUsize)]>);
 
 impl Redaction {
     /// Creates the rules for these fields. Also removes the copy of an object in an annotation.
     pub(super) fn new(fields: &[Pattern]) -> Self {
         let copy = COPY.parse().ok().filter(|_| !fields.is_empty());
-        Self(fields.iter().cloned().chain(copy).map(|field| (field, AtomicU64::new(0))).collect())
+        Self(fields.iter().cloned().chain(copy).map(|field| (field, AtomicUsize::new(0))).collect())
     }
 
     /// Replaces the values of all fields. A replaced value has the same type, so programs can decode the
@@ -37,16 +37,22 @@ impl Redaction {
 
     /// Returns a line for each rule. `hidden` is the number of values of Secrets.
     pub(super) fn summary(&self, hidden: u64) -> String {
-        let mut lines = format!("left out: {hidden} values of Secrets and tokens\n");
+        let mut lines = format!(
+            "left out: {} of Secrets and tokens\n",
+            counted(usize::try_from(hidden).unwrap_or(usize::MAX), "value")
+        );
         for (field, count) in self.0.iter() {
-            lines.push_str(&format!("left out: {} values of {field}\n", count.load(Ordering::Relaxed)));
+            lines.push_str(&format!(
+                "left out: {} of {field}\n",
+                counted(count.load(Ordering::Relaxed), "value")
+            ));
         }
         lines + "all other values are in the file; read it before you share it\n"
     }
 }
 
 /// Replaces all texts, numbers and booleans. Returns their number.
-fn replace(value: &mut Value) -> u64 {
+fn replace(value: &mut Value) -> usize {
     match value {
         Value::Null => return 0,
         Value::String(text) => REDACTED.clone_into(text),
@@ -79,12 +85,9 @@ mod tests {
         });
         assert_eq!(object, expected);
         let summary = redaction.summary(7);
-        for line in [
-            "7 values of Secrets",
-            "1 values of spec.env.value",
-            "2 values of spec.n",
-            "1 values of metadata",
-        ] {
+        for line in
+            ["7 values of Secrets", "1 value of spec.env.value", "2 values of spec.n", "1 value of metadata"]
+        {
             assert!(summary.contains(line), "{summary}");
         }
     }

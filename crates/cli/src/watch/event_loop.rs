@@ -20,6 +20,7 @@ use crate::{
     exit::ExitStatus,
     feed::{CachedObject, Feed, FeedItem, Notice, Target, object_value},
     interrupt::interrupted,
+    output::counted,
     terminal::Terminal,
 };
 
@@ -135,7 +136,7 @@ impl<'a> Watch<'a> {
                 item = feed.next() => item,
                 () = &mut timeout => {
                     let missing = self.goal.as_ref().map(Goal::missing).unwrap_or_default();
-                    self.printer.note(&format!("the time is over: {missing}"));
+                    self.printer.note(&format!("the timeout expired: {missing}"));
                     return Ok(End::TimedOut);
                 }
                 () = &mut interrupted => return Ok(End::Interrupted),
@@ -274,7 +275,7 @@ impl<'a> Watch<'a> {
         let listed = listed.filter(|(_, progress)| matches!(progress, Progress::Listed));
         let mut labels: Vec<_> = listed.map(|(target, _)| target.label.as_str()).collect();
         labels.dedup();
-        self.printer.note(&format!("watching {} objects of {}", self.objects, labels.join(", ")));
+        self.printer.note(&format!("watching {} of {}", counted(self.objects, "object"), labels.join(", ")));
     }
 
     fn is_listed(&self) -> bool {

@@ -43,7 +43,7 @@ pub(crate) struct WatchFlags {
     #[arg(long)]
     pub(super) initial: bool,
     /// End when all selected objects fulfil the condition: create, delete, condition=Ready,
-    /// status.phase=Running, 'spec.replicas>=3'. Objects that do not exist are awaited.
+    /// status.phase=Running, 'spec.replicas>=3'. The command waits for objects that do not exist.
     #[arg(long, value_name = "CONDITION")]
     pub(super) until: Option<Condition>,
     /// End when one of the selected objects fulfils the condition.

@@ -134,7 +134,7 @@ fn details(record: &EventRecord, max_changes: usize, max_chars: usize) -> String
     let mut parts: Vec<String> = Vec::new();
     match record.origin {
         Origin::Relist => parts.push("found by a list".to_owned()),
-        Origin::Missed => parts.push("while away".to_owned()),
+        Origin::Missed => parts.push("before the start".to_owned()),
         Origin::Initial | Origin::Watch => {}
     }
     let mut managers: Option<&[String]> = None;

@@ -31,7 +31,7 @@ impl EventType {
     }
 }
 
-/// How the program learned of an event.
+/// The source of an event.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub(super) enum Origin {

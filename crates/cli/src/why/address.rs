@@ -30,13 +30,13 @@ pub(super) struct AddressFlags {
     /// The namespace of the Pod or of the Deployment. The default is the namespace of the context.
     #[arg(short, long, value_name = "NAME")]
     pub(super) namespace: Option<String>,
-    /// The port of bind_address in the Pod.
+    /// The port of the debug pages in the Pod, as in ManagerOptions::bind_address.
     #[arg(long, default_value_t = 8080, value_name = "PORT")]
     port: u16,
     /// Read all Pods of the Deployment, even if one of them is the leader.
     #[arg(long, requires = "deploy")]
     pub(super) all_pods: bool,
-    /// The maximum time for one page.
+    /// The maximum time to wait for one page.
     #[arg(long, value_name = "DURATION", value_parser = duration, default_value = "10s")]
     timeout: Duration,
     /// Send this token. Other users of this machine can see it in the list of processes.

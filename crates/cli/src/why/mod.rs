@@ -95,8 +95,11 @@ async fn report_of_cluster(
     };
     let program = program.await;
     operator.stop().await?;
-    let choice = "a program of the demo; try also: kubectl informer why --demo prices shop/payments";
-    Ok(Report { choice: Some(choice.to_owned()), programs: vec![program?], problems: Vec::new() })
+    let mut choice = "the program of the demo".to_owned();
+    if flags.key.is_none() {
+        choice.push_str("; for one key: kubectl informer why --demo prices shop/payments");
+    }
+    Ok(Report { choice: Some(choice), programs: vec![program?], problems: Vec::new() })
 }
 
 /// Reads the leader of a Deployment, or all its Pods.

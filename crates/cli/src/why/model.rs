@@ -196,7 +196,7 @@ pub(super) struct Program {
 /// The report of `why`.
 #[derive(Clone, Debug, Serialize)]
 pub(super) struct Report {
-    /// How the processes were chosen. `None` if the command line contains the process.
+    /// The choice of the processes. `None` if the command line contains the process.
     pub(super) choice: Option<String>,
     pub(super) programs: Vec<Program>,
     /// The processes that could not be read, with the reasons.

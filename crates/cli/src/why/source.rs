@@ -221,7 +221,7 @@ impl Source {
 
 async fn read<B>(response: http::Response<B>) -> Result<Response, Failure>
 where
-    B: http_body::Body<Data = Bytes, Error: std::error::Error> + Unpin,
+    B: http_body::Body<Data = Bytes, Error: std::error::Error + 'static> + Unpin,
 {
     let (parts, mut stream) = response.into_parts();
     let mut body = Vec::new();
@@ -236,6 +236,6 @@ where
     Ok(Response { status: parts.status, body })
 }
 
-fn no_answer(error: impl std::error::Error) -> Failure {
+fn no_answer(error: impl std::error::Error + 'static) -> Failure {
     Failure::NoAnswer(crate::error::with_sources(&error))
 }
