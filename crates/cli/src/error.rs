@@ -78,27 +78,29 @@ impl CliError {
 
 /// Returns an error and its sources. Some errors already contain the text of their source.
 pub(crate) fn with_sources(error: &(dyn Error + 'static)) -> String {
-    let mut text = own_text(error);
-    let mut source = error.source();
-    while let Some(error) = source {
-        let part = own_text(error);
+    let mut text = String::new();
+    let mut next = Some(error);
+    while let Some(error) = next {
+        let response = response(error);
+        let part = response.clone().unwrap_or_else(|| error.to_string());
         if !text.contains(&part) {
-            text.push_str(": ");
-            text.push_str(&part);
+            let separator = if text.is_empty() { "" } else { ": " };
+            text.push_str(&format!("{separator}{part}"));
         }
-        source = error.source();
+        next = error.source().filter(|_| response.is_none());
     }
     text
 }
 
-/// Returns the text of an error without its sources. The text of an API error of kube-client contains the
-/// response in the notation of Rust, so this function returns only the message of the server.
-fn own_text(error: &(dyn Error + 'static)) -> String {
-    match error.downcast_ref() {
-        Some(kube_client::Error::Api(status)) => {
-            format!("the server responded with {}: {}", status.code, status.message)
+/// Returns the message of the server, if this is an API error of kube-client. Its own text contains the
+/// response in the notation of Rust.
+fn response(error: &(dyn Error + 'static)) -> Option<String> {
+    let boxed = error.downcast_ref::<Box<kube_client::Error>>().map(|error| &**error);
+    match boxed.or_else(|| error.downcast_ref())? {
+        kube_client::Error::Api(status) => {
+            Some(format!("the server responded with {}: {}", status.code, status.message))
         }
-        _ => error.to_string(),
+        _ => None,
     }
 }
 

@@ -132,7 +132,10 @@ impl Report {
             }
         }
         if let Some(roles) = &self.roles {
-            text.push_str(&format!("\n# The missing permissions. To apply them: -o jsonpath='{{.roles}}' | kubectl apply -f -\n{roles}"));
+            text.push_str(
+                "\n# The missing permissions. For only these objects, use -o jsonpath='{.roles}'\n",
+            );
+            text.push_str(&roles.to_string());
         }
         text
     }

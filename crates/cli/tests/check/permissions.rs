@@ -64,7 +64,7 @@ async fn printed_yaml_contains_role_and_binding() -> Result<()> {
     let world = World::start().await?;
     let arguments = [&["check", "--wait", "1s"], &OPERATOR[..], &["secrets"]].concat();
     let run = run(Some(world.kubeconfig.path()), &arguments).await?;
-    let (_, yaml) = run.out.split_once("`kubectl apply -f -`:\n").unwrap_or_default();
+    let (_, yaml) = run.out.split_once("use -o jsonpath='{.roles}'\n").unwrap_or_default();
     let documents: Vec<Value> = serde_saphyr::from_multiple(yaml)?;
     let kinds: Vec<_> = documents.iter().map(|document| document["kind"].as_str()).collect();
     assert_eq!(kinds, [Some("Role"), Some("RoleBinding")], "{run:?}");
