@@ -138,11 +138,14 @@ fn details(record: &EventRecord, max_changes: usize, max_chars: usize) -> String
         Origin::Initial | Origin::Watch => {}
     }
     let mut managers: Option<&[String]> = None;
+    // A request for a deletion has no field manager.
+    let is_deletion = record.changes.iter().any(|change| change.path == "metadata.deletionTimestamp");
+    let unknown = if is_deletion { "deletion request" } else { "unknown manager" };
     for change in record.changes.iter().take(max_changes) {
         let text = change_text(change, max_chars);
         match (managers, parts.last_mut()) {
             (Some(last), Some(part)) if last == change.managers => *part += &format!(", {text}"),
-            _ => parts.push(format!("{}: {text}", names(&change.managers))),
+            _ => parts.push(format!("{}: {text}", names(&change.managers, unknown))),
         }
         managers = Some(&change.managers);
     }
@@ -153,8 +156,8 @@ fn details(record: &EventRecord, max_changes: usize, max_chars: usize) -> String
     printable(&parts.join("; "))
 }
 
-fn names(managers: &[String]) -> String {
-    if managers.is_empty() { "unknown manager".to_owned() } else { managers.join("+") }
+fn names(managers: &[String], unknown: &str) -> String {
+    if managers.is_empty() { unknown.to_owned() } else { managers.join("+") }
 }
 
 fn change_text(change: &ChangeRecord, max_chars: usize) -> String {
@@ -220,6 +223,13 @@ mod tests {
         assert!(line.ends_with("unknown manager: data.password: changed (hidden)"), "{line}");
         let json = serde_json::to_string(&record).unwrap();
         assert!(!json.contains("bmV3") && !json.contains("b2xk"), "{json}");
+    }
+
+    #[test]
+    fn deletion_request_has_no_manager() {
+        let deleted = json!({"metadata": {"deletionTimestamp": "2026-01-01T00:00:00Z"}});
+        let line = line(&record(false, &json!({"metadata": {}}), &deleted));
+        assert!(line.contains("deletion request: metadata.deletionTimestamp"), "{line}");
     }
 
     #[test]
