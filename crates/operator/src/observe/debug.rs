@@ -56,7 +56,7 @@ fn informer_json(cluster: Option<&ClusterName>, status: &InformerStatus) -> Valu
         "name": Escaped(&status.name).to_string(),
         "synced": status.synced,
         "phase": reflector.phase.to_string(),
-        "representation": status.representation,
+        "representation": without_modules(status.representation),
         "objects": status.objects,
         "staleObjects": status.stale,
         "resourceVersion": status.watermark.as_ref().map(ToString::to_string),
@@ -255,10 +255,28 @@ fn reasons_json(reasons: &Reasons) -> Value {
     lines.into()
 }
 
+/// Returns the name of a type without modules, for example `Lazy<Pod>`.
+pub(crate) fn without_modules(type_name: &str) -> String {
+    let parts = type_name.split_inclusive(['<', '>', ',', ' ']);
+    parts.map(|part| part.rsplit("::").next().unwrap_or(part)).collect()
+}
+
 fn seconds(duration: Duration) -> f64 {
     duration.as_secs_f64()
 }
 
 fn json_page(value: &Value) -> Response {
     ([(CONTENT_TYPE, "application/json")], format!("{value:#}\n")).into_response()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn type_name_has_no_modules() {
+        let name = "kube_compact::lazy::Lazy<k8s_openapi::api::core::v1::Pod>";
+        assert_eq!(without_modules(name), "Lazy<Pod>");
+        assert_eq!(without_modules("a::B<c::D, e::F<g::H>>"), "B<D, F<H>>");
+    }
 }

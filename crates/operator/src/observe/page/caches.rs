@@ -8,7 +8,10 @@ use super::{
     parts::{Column, Level, MAX_ROWS, Section, ago, count, empty, error_text, name, rate, state, table},
     series::{Measure, last_rate},
 };
-use crate::{ClusterName, observe::pages::PageState};
+use crate::{
+    ClusterName,
+    observe::{debug::without_modules, pages::PageState},
+};
 
 pub(super) const LEAD: &str =
     "The local copies of Kubernetes objects, and the watches that keep them current.";
@@ -85,7 +88,7 @@ fn caches_table(data: &PageState, rows: &[Row<'_>], omitted: usize) -> Markup {
         vec![
             html! {
                 (name(&subject_name(subject)))
-                span.detail { (representation(informer.representation)) }
+                span.detail { (name(&without_modules(informer.representation))) }
             },
             html! {
                 (state(level, &text))
@@ -105,15 +108,6 @@ fn caches_table(data: &PageState, rows: &[Row<'_>], omitted: usize) -> Markup {
 /// Returns the last error if requests fail now.
 fn failing_error(informer: &InformerStatus) -> Option<&str> {
     informer.reflector.failing.and(informer.reflector.last_error.as_deref())
-}
-
-/// Returns the name of a type without modules: `Lazy<Pod>`, for example.
-fn representation(type_name: &str) -> String {
-    let mut short = String::new();
-    for part in type_name.split_inclusive(['<', '>', ',', ' ']) {
-        short.push_str(part.rsplit("::").next().unwrap_or(part));
-    }
-    name(&short)
 }
 
 fn handlers_table(rows: &[Row<'_>]) -> Markup {
@@ -182,16 +176,4 @@ fn requests_table(data: &PageState, rows: &[Row<'_>]) -> Markup {
 fn causes<C: std::fmt::Display>(counts: impl Iterator<Item = (C, impl std::fmt::Display)>) -> Markup {
     let all: Vec<String> = counts.map(|(cause, count)| format!("{cause}: {count}")).collect();
     html! { @if all.is_empty() { span.quiet { "none" } } @else { (all.join(", ")) } }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn representation_has_no_modules() {
-        let name = "kube_compact::lazy::Lazy<k8s_openapi::api::core::v1::Pod>";
-        assert_eq!(representation(name), "Lazy<Pod>");
-        assert_eq!(representation("a::B<c::D, e::F<g::H>>"), "B<D, F<H>>");
-    }
 }
