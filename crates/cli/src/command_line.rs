@@ -112,7 +112,7 @@ fn execute(cli: Cli) -> Result<ExitStatus, CliError> {
         }
         Command::Why(flags) => interruptible(why(&cli.connection, &flags, terminal)),
         Command::Cost(flags) => {
-            connected(&cli.connection, async |session| cost(session, &flags, terminal).await)
+            connected_until_end(&cli.connection, async |session| cost(session, &flags, terminal).await)
         }
         Command::Completion(flags) => print_completion(&flags, Cli::command()).map(|()| ExitStatus::Success),
         Command::Record(flags) => {
@@ -133,8 +133,6 @@ fn connected(
 ) -> Result<ExitStatus, CliError> {
     connected_until_end(flags, async |session| {
         tokio::select! {
-            // A command can also wait for Ctrl-C, to print a partial result.
-            biased;
             result = command(session) => result,
             () = interrupted() => Ok(ExitStatus::Interrupted),
         }

@@ -13,6 +13,7 @@ mod forms;
 mod html;
 mod kinds;
 mod listing;
+mod measure;
 mod model;
 mod parts;
 mod progress;
@@ -27,10 +28,7 @@ mod usage;
 use std::{path::PathBuf, pin::pin, time::Duration};
 
 use clap::Args;
-use futures_util::future::join_all;
 use kube_informer::LabelSelector;
-use tokio::time::Instant;
-use tokio_util::sync::CancellationToken;
 
 use crate::{
     connection::Session,
@@ -42,11 +40,10 @@ use crate::{
     resources::Catalog,
     terminal::Terminal,
 };
-use churn::{Churn, WatchEnd, observe, reason};
 use forms::FieldPath;
-use listing::{ListSettings, Listed, Target, list};
+use listing::{ListSettings, Target};
+use measure::{measure, unless_interrupted};
 use model::Library;
-use progress::Progress;
 use report::{Failure, Report, Results};
 use rights::{Reach, Rights, Workload};
 use text::Width;
@@ -108,10 +105,19 @@ pub(crate) async fn cost(
     flags: &CostFlags,
     terminal: Terminal,
 ) -> Result<ExitStatus, CliError> {
-    let catalog = Catalog::read(&session.client).await?;
-    let chosen = Chosen::new(session, flags, &catalog).await?;
+    let mut interrupt = pin!(interrupted());
+    let prepared = async {
+        let catalog = Catalog::read(&session.client).await?;
+        let chosen = Chosen::new(session, flags, &catalog).await?;
+        Ok::<_, CliError>((catalog, chosen))
+    };
+    let Some(prepared) = unless_interrupted(interrupt.as_mut(), prepared).await else {
+        return Ok(ExitStatus::Interrupted);
+    };
+    let (catalog, chosen) = prepared?;
     let settings = flags.settings();
-    let measured = measure(session, chosen.targets, &settings, flags.duration).await;
+    let measured =
+        measure(&session.client, chosen.targets, &settings, flags.duration, interrupt.as_mut()).await;
     let (listed, mut failures) = (measured.listed, measured.failures);
     let groups = catalog.failures.iter().filter(|_| flags.resources.is_empty());
     failures.extend(groups.map(|(group, error)| Failure { resource: group.clone(), reason: error.clone() }));
@@ -196,67 +202,4 @@ impl Chosen {
         }
         Self { targets, account: Some(rights.account.clone()), replicas: rights.replicas }
     }
-}
-
-/// The measurements until the end, or until Ctrl-C.
-struct Measured {
-    listed: Vec<(Listed, Option<Churn>)>,
-    failures: Vec<Failure>,
-    is_interrupted: bool,
-}
-
-/// Lists all targets, one after the other. Then watches all targets for `duration`. Ctrl-C stops the
-/// measurement, and the result contains the previous measurements.
-async fn measure(
-    session: &Session,
-    targets: Vec<Target>,
-    settings: &ListSettings,
-    duration: Option<Duration>,
-) -> Measured {
-    let mut interrupt = pin!(interrupted());
-    let (progress, mut all, mut failures) = (Progress::new(), Vec::new(), Vec::new());
-    let mut is_interrupted = false;
-    for target in targets {
-        let failure = |reason: String| Failure { resource: target.name(), reason };
-        if is_interrupted {
-            failures.push(failure("interrupted".to_owned()));
-            continue;
-        }
-        progress.start(&target.name());
-        let source = target.source(&session.client, settings);
-        let listed = tokio::select! {
-            listed = list(&target, &source, settings, &progress) => listed.map_err(|error| reason(&error)),
-            () = &mut interrupt => {
-                is_interrupted = true;
-                Err("interrupted".to_owned())
-            }
-        };
-        match listed {
-            Ok(listed) => all.push((listed, source)),
-            Err(reason) => failures.push(failure(reason)),
-        }
-    }
-    let Some(duration) = duration.filter(|_| !is_interrupted) else {
-        let listed = all.into_iter().map(|(listed, _)| (listed, None)).collect();
-        return Measured { listed, failures, is_interrupted };
-    };
-    progress.start("watching");
-    let end = WatchEnd { at: Instant::now() + duration, stop: CancellationToken::new() };
-    let observed = all.into_iter().map(|(mut listed, source)| {
-        let end = end.clone();
-        async move {
-            let churn = observe(&mut listed, &source, settings, &end).await;
-            (listed, Some(churn))
-        }
-    });
-    let mut observed = pin!(join_all(observed));
-    let listed = tokio::select! {
-        listed = &mut observed => listed,
-        () = &mut interrupt => {
-            is_interrupted = true;
-            end.stop.cancel();
-            observed.await
-        }
-    };
-    Measured { listed, failures, is_interrupted }
 }
