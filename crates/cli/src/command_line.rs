@@ -170,7 +170,11 @@ fn interruptible(
 
 fn block_on(command: impl Future<Output = Result<ExitStatus, CliError>>) -> Result<ExitStatus, CliError> {
     let runtime = Builder::new_multi_thread().worker_threads(2).enable_all().build();
-    runtime.map_err(|error| CliError::Command(Box::new(error)))?.block_on(command)
+    let runtime = runtime.map_err(|error| CliError::Command(Box::new(error)))?;
+    let result = runtime.block_on(command);
+    // A blocking task can run without end, for example the exec plugin of a kubeconfig.
+    runtime.shutdown_background();
+    result
 }
 
 /// Returns the problem and the suggested option of clap's error as one line, without the usage.
