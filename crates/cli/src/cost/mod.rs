@@ -130,13 +130,13 @@ pub(crate) async fn cost(
         listed,
         failures,
     });
-    if let Some(file) = &flags.html {
-        let written = tokio::fs::write(file, html::page(&report)).await;
-        written.map_err(|source| CliError::File { operation: "write", file: file.clone(), source })?;
-    }
     if !print_document(&flags.output.output, &report)? {
         let width = if flags.output.output == Format::Wide { Width::Wide } else { Width::Usual };
         print_text(&text::text(&report, width, terminal))?;
+    }
+    if let Some(file) = &flags.html {
+        let written = tokio::fs::write(file, html::page(&report)).await;
+        written.map_err(|source| CliError::File { operation: "write", file: file.clone(), source })?;
     }
     Ok(match (measured.is_interrupted, is_failed) {
         (true, _) => ExitStatus::Interrupted,
