@@ -30,8 +30,8 @@ pub(crate) enum DiscoveryError {
     /// The connection broke during the response.
     #[error("the response broke: {0}")]
     Broken(Box<dyn std::error::Error + Send + Sync>),
-    /// The response is not complete in time.
-    #[error("no complete response within {} s", TIMEOUT.as_secs())]
+    /// There is no complete response in time. The client repeats some failed requests until then.
+    #[error("no successful response within {} s; check that the server is available", TIMEOUT.as_secs())]
     TimedOut,
     /// The response is too long.
     #[error("the response has more than {} MiB; check the address of the server", MAX_BYTES >> 20)]
