@@ -6,6 +6,7 @@
 mod advice;
 mod attribution;
 mod chart;
+mod chosen;
 mod churn;
 mod counted;
 mod features;
@@ -40,12 +41,13 @@ use crate::{
     resources::Catalog,
     terminal::Terminal,
 };
+use chosen::Chosen;
 use forms::FieldPath;
-use listing::{ListSettings, Target};
+use listing::ListSettings;
 use measure::{measure, unless_interrupted};
 use model::Library;
 use report::{Failure, Report, Results};
-use rights::{Reach, Rights, Workload};
+use rights::Workload;
 use text::Width;
 
 /// The number of replicas if neither the command line nor the workload contains it.
@@ -154,52 +156,5 @@ impl CostFlags {
             selectors: self.try_selector.clone(),
             holds_objects: self.duration.is_some(),
         }
-    }
-}
-
-/// The caches that the command line selects.
-struct Chosen {
-    targets: Vec<Target>,
-    account: Option<String>,
-    replicas: Option<u64>,
-}
-
-impl Chosen {
-    async fn new(session: &Session, flags: &CostFlags, catalog: &Catalog) -> Result<Self, CliError> {
-        if let Some(workload) = &flags.of_workload {
-            if flags.selection.all_namespaces {
-                let text = "--of-workload needs the namespace of the workload; use --namespace instead of --all-namespaces";
-                return Err(CliError::Usage(text.to_owned()));
-            }
-            let namespace = flags.selection.namespace.as_deref().unwrap_or(&session.namespace);
-            let rights = Rights::read(&session.client, workload, namespace).await?;
-            return Ok(Self::of_rights(&rights, catalog));
-        }
-        let resources = if flags.resources.is_empty() {
-            catalog.watchable()
-        } else {
-            catalog.select(&flags.resources)?
-        };
-        let is_namespaced =
-            |resource: &crate::resources::ServerResource| resource.scope == kube_informer::Scope::Namespaced;
-        let target = |resource: &crate::resources::ServerResource| Target {
-            namespace: flags.selection.namespace.clone().filter(|_| is_namespaced(resource)),
-            resource: resource.clone(),
-        };
-        Ok(Self { targets: resources.into_iter().map(target).collect(), account: None, replicas: None })
-    }
-
-    fn of_rights(rights: &Rights, catalog: &Catalog) -> Self {
-        let mut targets = Vec::new();
-        for resource in catalog.watchable() {
-            let target = |namespace| Target { resource: resource.clone(), namespace };
-            match rights.reach(resource) {
-                Reach::Everywhere => targets.push(target(None)),
-                Reach::Namespaces(namespaces) => {
-                    targets.extend(namespaces.into_iter().map(|namespace| target(Some(namespace))));
-                }
-            }
-        }
-        Self { targets, account: Some(rights.account.clone()), replicas: rights.replicas }
     }
 }
