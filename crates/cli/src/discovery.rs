@@ -30,7 +30,7 @@ pub(crate) enum DiscoveryError {
     /// The connection broke during the response.
     #[error("the response broke: {0}")]
     Broken(Box<dyn std::error::Error + Send + Sync>),
-    /// There is no complete response in time. The client repeats some failed requests until then.
+    /// There is no complete response in time. The client repeats some failed requests during this time.
     #[error("no successful response within {} s; check that the server is available", TIMEOUT.as_secs())]
     TimedOut,
     /// The response is too long.
@@ -150,9 +150,9 @@ mod tests {
 
     #[tokio::test]
     async fn rejection_has_code_and_message() {
-        for body in [&br#"{"kind": "Status", "message": "no", "code": 200}"#[..], b"no"] {
+        for body in [&br#"{"kind": "Status", "message": "denied", "code": 200}"#[..], b"denied"] {
             let error = read(403, body).await.unwrap_err().of("list the API groups").one_line();
-            assert_eq!(error, "failed to list the API groups: the server responded with 403: no");
+            assert_eq!(error, "failed to list the API groups: the server responded with 403: denied");
         }
     }
 

@@ -9,7 +9,7 @@ use tokio::{process::Command, time::timeout};
 const MAX_WAIT: Duration = Duration::from_secs(60);
 
 #[tokio::test]
-async fn interrupt_ends_program_while_plugin_hangs() {
+async fn interrupt_stops_program_while_plugin_hangs() {
     let folder = tempfile::tempdir().unwrap();
     let path = |name: &str| folder.path().join(name);
     // The plugin runs until the test removes the folder.

@@ -140,7 +140,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn largest_count_of_server_is_no_overflow() {
+    fn largest_count_of_server_does_not_overflow() {
         let resource = ServerResource::assumed("pods");
         let target = Target::new(&resource, &SelectionFlags::default(), "shop");
         let page = |remaining: u64| {

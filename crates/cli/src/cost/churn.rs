@@ -21,7 +21,7 @@ use super::{
     usage::Names,
 };
 
-/// The first delay after a watch that ended early. Each further delay is twice as long.
+/// The first delay after a watch that stopped early. Each further delay is twice as long.
 const MIN_DELAY: Duration = Duration::from_secs(1);
 const MAX_DELAY: Duration = Duration::from_secs(30);
 /// After a watch of this time, the next delay is the first delay again.
@@ -81,14 +81,14 @@ impl WatchEnd {
     }
 }
 
-/// The delays between watches that end early.
+/// The delays between watches that stop early.
 #[derive(Debug, Default)]
 struct Backoff {
     last: Option<Duration>,
 }
 
 impl Backoff {
-    /// Returns the delay after a watch that lasted for this time.
+    /// Returns the delay after a watch of this time.
     fn after(&mut self, lasted: Duration) -> Duration {
         if lasted >= LASTING {
             self.last = None;
@@ -289,7 +289,7 @@ mod tests {
     }
 
     #[test]
-    fn delays_double_until_a_watch_lasts() {
+    fn delays_double_until_a_watch_takes_ten_seconds() {
         let mut backoff = Backoff::default();
         let mut delays = |lasted: u64, count: usize| -> Vec<u64> {
             (0..count).map(|_| backoff.after(Duration::from_secs(lasted)).as_secs()).collect()

@@ -66,7 +66,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn largest_count_of_server_is_no_overflow() {
+    fn largest_count_of_server_does_not_overflow() {
         assert_eq!(of_about(3, u64::MAX), format!("3 of about {}", u64::MAX));
     }
 }
