@@ -112,7 +112,7 @@ fn execute(cli: Cli) -> Result<ExitStatus, CliError> {
         }
         Command::Why(flags) => interruptible(why(&cli.connection, &flags, terminal)),
         Command::Cost(flags) => {
-            connected(&cli.connection, async |session| cost(session, &flags, terminal).await)
+            connected_until_end(&cli.connection, async |session| cost(session, &flags, terminal).await)
         }
         Command::Completion(flags) => print_completion(&flags, Cli::command()).map(|()| ExitStatus::Success),
         Command::Record(flags) => {
@@ -133,8 +133,6 @@ fn connected(
 ) -> Result<ExitStatus, CliError> {
     connected_until_end(flags, async |session| {
         tokio::select! {
-            // A command can also wait for Ctrl-C, to print a partial result.
-            biased;
             result = command(session) => result,
             () = interrupted() => Ok(ExitStatus::Interrupted),
         }
@@ -172,7 +170,11 @@ fn interruptible(
 
 fn block_on(command: impl Future<Output = Result<ExitStatus, CliError>>) -> Result<ExitStatus, CliError> {
     let runtime = Builder::new_multi_thread().worker_threads(2).enable_all().build();
-    runtime.map_err(|error| CliError::Command(Box::new(error)))?.block_on(command)
+    let runtime = runtime.map_err(|error| CliError::Command(Box::new(error)))?;
+    let result = runtime.block_on(command);
+    // A blocking task can run without end, for example the exec plugin of a kubeconfig.
+    runtime.shutdown_background();
+    result
 }
 
 /// Returns the problem and the suggested option of clap's error as one line, without the usage.

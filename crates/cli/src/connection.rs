@@ -37,11 +37,10 @@ impl Session {
         };
         let config = impersonating(config, flags);
         let namespace = config.default_namespace.clone();
-        let failed = |error| CliError::request("create a client", error);
         let mut direct = config.clone();
         direct.default_retry = false;
-        let direct_client = Client::try_from(direct).map_err(failed)?;
-        let client = Client::try_from(config).map_err(failed)?;
+        let direct_client = new_client(direct, "create a client").await?;
+        let client = new_client(config, "create a client").await?;
         Ok(Self { client, direct_client, namespace, target, demo })
     }
 
@@ -86,6 +85,22 @@ pub(crate) async fn chosen_config(flags: &ConnectionFlags) -> Result<(Config, St
         None => format!("{}", config.cluster_url),
     };
     Ok((config, target))
+}
+
+/// Creates a client on another thread, because the exec plugin of a kubeconfig blocks its thread. `operation`
+/// completes the sentence "failed to …".
+///
+/// # Errors
+///
+/// Fails if the configuration is invalid, or if the plugin fails.
+///
+/// # Cancel safety
+///
+/// If the future is dropped, the plugin continues to run.
+pub(crate) async fn new_client(config: Config, operation: &str) -> Result<Client, CliError> {
+    let client = tokio::task::spawn_blocking(|| Client::try_from(config)).await;
+    let client = client.map_err(|panicked| CliError::Command(Box::new(panicked)))?;
+    client.map_err(|error| CliError::request(operation, error))
 }
 
 /// Returns whether neither `$KUBECONFIG` nor `~/.kube/config` exists.

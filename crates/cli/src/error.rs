@@ -4,6 +4,8 @@ use std::{error::Error, io, path::PathBuf};
 
 use kube_client::config::{InClusterError, KubeconfigError};
 
+use crate::output::{printable, shortened};
+
 /// Describes why a command failed. The program prints it as one line.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum CliError {
@@ -67,12 +69,13 @@ impl CliError {
         matches!(self, Self::Output(error) if error.kind() == io::ErrorKind::BrokenPipe)
     }
 
-    /// Returns the error and its sources as one line. Control characters become spaces.
+    /// Returns the error and its sources as one line. Control characters become spaces. Characters that
+    /// change the direction of the text are replaced.
     pub(crate) fn one_line(&self) -> String {
         let text = with_sources(self);
         let is_gap = |c: char| c.is_control() || c.is_whitespace();
         let line = text.split(is_gap).filter(|word| !word.is_empty()).collect::<Vec<_>>().join(" ");
-        crate::output::shortened(&line, MAX_LINE_CHARS)
+        shortened(&printable(&line), MAX_LINE_CHARS)
     }
 }
 
@@ -113,8 +116,8 @@ mod tests {
 
     #[test]
     fn error_with_line_breaks_is_one_line() {
-        let error = CliError::Usage("a\nb\t\u{1b}[31mc".to_owned());
-        assert_eq!(error.one_line(), "a b [31mc");
+        let error = CliError::Usage("a\nb\t\u{1b}[31mc\u{202e}d".to_owned());
+        assert_eq!(error.one_line(), "a b [31mc\u{fffd}d");
     }
 
     #[test]

@@ -19,6 +19,7 @@ mod completion;
 mod connection;
 mod cost;
 mod demo;
+mod discovery;
 mod error;
 mod exit;
 mod feed;

@@ -1,11 +1,13 @@
 //! `Catalog`: the resources of a server, and their names in command lines.
 
+use std::collections::HashSet;
+
 use futures_util::{StreamExt as _, stream};
-use k8s_openapi::apimachinery::pkg::apis::meta::v1::{APIGroup, APIResource, APIResourceList};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::{APIGroup, APIGroupList, APIResource, APIResourceList};
 use kube_client::{Client, core::ApiResource};
 use kube_informer::Scope;
 
-use crate::error::CliError;
+use crate::{discovery::document, error::CliError};
 
 /// The number of API groups that are read at the same time.
 const CONCURRENT_REQUESTS: usize = 8;
@@ -77,6 +79,8 @@ pub(crate) struct Catalog {
     /// The groups that could not be read, for example because an aggregated API server does not respond, with
     /// the errors.
     pub(crate) failures: Vec<(String, String)>,
+    /// The group and the plural of each resource.
+    known: HashSet<(String, String)>,
 }
 
 impl Catalog {
@@ -88,23 +92,22 @@ impl Catalog {
     /// Fails if the list of groups cannot be read. A group that cannot be read is in
     /// [`failures`](Self::failures).
     pub(crate) async fn read(client: &Client) -> Result<Self, CliError> {
-        let core = client.list_core_api_resources("v1").await;
-        let core =
-            core.map_err(|error| CliError::request("list the resources of the API group v1", error))?;
-        let groups = client.list_api_groups().await;
-        let groups = groups.map_err(|error| CliError::request("list the API groups", error))?;
+        let core: Result<APIResourceList, _> = document(client, "/api/v1").await;
+        let core = core.map_err(|error| error.of("list the resources of the API group v1"))?;
+        let groups: Result<APIGroupList, _> = document(client, "/apis").await;
+        let groups = groups.map_err(|error| error.of("list the API groups"))?;
         let mut catalog = Self::default();
         catalog.add(core);
         let versions = groups.groups.iter().flat_map(versions);
         let lists = stream::iter(versions).map(|version| async move {
-            let list = client.list_api_group_resources(&version).await;
+            let list: Result<APIResourceList, _> = document(client, &format!("/apis/{version}")).await;
             (version, list)
         });
         let mut lists = lists.buffered(CONCURRENT_REQUESTS);
         while let Some((version, list)) = lists.next().await {
             match list {
                 Ok(list) => catalog.add(list),
-                Err(error) => catalog.failures.push((version, error.to_string())),
+                Err(error) => catalog.failures.push((version, error.reason())),
             }
         }
         Ok(catalog)
@@ -113,11 +116,8 @@ impl Catalog {
     fn add(&mut self, list: APIResourceList) {
         for resource in list.resources.into_iter().filter(|resource| !resource.name.contains('/')) {
             let resource = server_resource(&list.group_version, resource);
-            let is_known = |known: &ServerResource| {
-                known.resource.group == resource.resource.group
-                    && known.resource.plural == resource.resource.plural
-            };
-            if !self.resources.iter().any(is_known) {
+            let id = (resource.resource.group.clone(), resource.resource.plural.clone());
+            if self.known.insert(id) {
                 self.resources.push(resource);
             }
         }

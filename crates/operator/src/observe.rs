@@ -12,6 +12,8 @@ pub(crate) mod collector;
 pub(crate) mod debug;
 #[cfg(feature = "http")]
 pub(crate) mod health;
+#[cfg(feature = "http")]
+pub(crate) mod host;
 #[cfg(feature = "metrics")]
 pub(crate) mod metrics;
 #[cfg(not(feature = "metrics"))]

@@ -127,8 +127,28 @@ async fn measure(client: &Client, targets: &[Target<'_>], wait: Duration, report
 fn sample<'a, 'b>(listed: &'b [Listed<'a>]) -> Option<&'b Listed<'a>> {
     let objects = |listed: &Listed<'_>| {
         let page = &listed.page;
-        page.objects() as u64 + page.metadata.remaining_item_count.unwrap_or(0)
+        (page.objects() as u64).saturating_add(page.metadata.remaining_item_count.unwrap_or(0))
     };
     // If the counts are equal, the first resource is used, so the order of the names selects it.
     listed.iter().rev().max_by_key(|listed| objects(listed))
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn largest_count_of_server_does_not_overflow() {
+        let resource = ServerResource::assumed("pods");
+        let target = Target::new(&resource, &SelectionFlags::default(), "shop");
+        let page = |remaining: u64| {
+            let page = json!({"metadata": {"remainingItemCount": remaining}, "items": [{}]});
+            serde_json::from_value(page).unwrap()
+        };
+        let listed = [1, u64::MAX, 2].map(|remaining| Listed { target: &target, page: page(remaining) });
+        let chosen = sample(&listed).unwrap();
+        assert_eq!(chosen.page.metadata.remaining_item_count, Some(u64::MAX));
+    }
 }

@@ -1,9 +1,11 @@
 //! Checks the version and the resources of the server.
 
+use k8s_openapi::apimachinery::pkg::version::Info;
 use kube_client::{Client, Error};
 
 use super::report::{Finding, Verdict};
 use crate::{
+    discovery::{DiscoveryError, document},
     error::CliError,
     output::counted,
     resources::{Catalog, ServerResource},
@@ -18,15 +20,15 @@ const SUPPORTED_MINORS: std::ops::RangeInclusive<u32> = 33..=37;
 ///
 /// Fails if the server cannot be reached, or rejects the credentials.
 pub(super) async fn version(client: &Client) -> Result<Finding, CliError> {
-    match client.apiserver_version().await {
+    match document::<Info>(client, "/version").await {
         Ok(version) => Ok(supported(&version.git_version)),
-        Err(Error::Api(status)) if status.code != 401 => Ok(Finding::new(
+        Err(DiscoveryError::Request(Error::Api(status))) if status.code != 401 => Ok(Finding::new(
             "server",
             Verdict::Amber,
             format!("the version is unknown: {}", status.message),
             "grant the verb get for the nonResourceURL /version, as in the ClusterRole system:public-info-viewer",
         )),
-        Err(error) => Err(CliError::request("read the version of the server", error)),
+        Err(error) => Err(error.of("read the version of the server")),
     }
 }
 

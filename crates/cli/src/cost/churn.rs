@@ -21,7 +21,13 @@ use super::{
     usage::Names,
 };
 
-const RETRY_DELAY: Duration = Duration::from_secs(1);
+/// The first delay after a watch that stopped early. Each further delay is twice as long.
+const MIN_DELAY: Duration = Duration::from_secs(1);
+const MAX_DELAY: Duration = Duration::from_secs(30);
+/// After a watch of this time, the next delay is the first delay again.
+const LASTING: Duration = Duration::from_secs(10);
+/// The maximum number of lists after gaps. Each list can be large.
+const MAX_GAPS: u64 = 10;
 /// The maximum number of managers that are counted separately. A hostile client can use many names.
 const MAX_MANAGERS: usize = 200;
 
@@ -38,6 +44,8 @@ pub(super) struct Churn {
     pub(super) gaps: u64,
     /// The time during which events were counted.
     pub(super) seconds: f64,
+    /// The reason of the last failure after which the watch was repeated.
+    pub(super) failed: Option<String>,
     /// The reason, if the watch stopped early.
     pub(super) ended: Option<String>,
 }
@@ -73,6 +81,25 @@ impl WatchEnd {
     }
 }
 
+/// The delays between watches that stop early.
+#[derive(Debug, Default)]
+struct Backoff {
+    last: Option<Duration>,
+}
+
+impl Backoff {
+    /// Returns the delay after a watch of this time.
+    fn after(&mut self, lasted: Duration) -> Duration {
+        if lasted >= LASTING {
+            self.last = None;
+            return Duration::ZERO;
+        }
+        let delay = self.last.map_or(MIN_DELAY, |last| (last * 2).min(MAX_DELAY));
+        self.last = Some(delay);
+        delay
+    }
+}
+
 /// Watches a listed resource until the end of all watches.
 ///
 /// # Cancel safety
@@ -84,43 +111,33 @@ pub(super) async fn observe(
     settings: &ListSettings,
     end: &WatchEnd,
 ) -> Churn {
-    let mut churn = Churn::default();
+    let (mut churn, mut backoff) = (Churn::default(), Backoff::default());
     loop {
-        let opened = tokio::select! {
+        let opened = Instant::now();
+        let result = tokio::select! {
             biased;
             () = end.reached() => break,
-            opened = watch_once(listed, source, &mut churn) => opened,
+            result = watch_once(listed, source, &mut churn) => result,
         };
-        match opened {
+        let next = match &result {
             // The server closed the watch.
-            Ok(()) => {}
-            Err(error) => match error.class() {
-                ErrorClass::Expired | ErrorClass::TooLarge => {
-                    churn.gaps += 1;
-                    listed.held.clear();
-                    let (target, progress) = (listed.target.clone(), Progress::hidden());
-                    let again = tokio::select! {
-                        () = end.reached() => break,
-                        again = list(&target, source, settings, &progress) => again,
-                    };
-                    match again {
-                        Ok(again) => (listed.held, listed.version) = (again.held, again.version),
-                        Err(error) => churn.ended = Some(reason(&error)),
-                    }
-                }
-                ErrorClass::Forbidden
-                | ErrorClass::NotFound
-                | ErrorClass::Unsupported
-                | ErrorClass::Unauthorized => {
-                    churn.ended = Some(reason(&error));
-                }
-                _ => {
-                    tokio::select! {
-                        () = end.reached() => {}
-                        () = sleep(RETRY_DELAY) => {}
-                    }
-                }
-            },
+            Ok(()) => Next::Watch,
+            Err(error) => churn.failure(error),
+        };
+        if next == Next::Stop {
+            break;
+        }
+        tokio::select! {
+            biased;
+            () = end.reached() => break,
+            () = sleep(backoff.after(opened.elapsed())) => {}
+        }
+        if next == Next::List {
+            tokio::select! {
+                biased;
+                () = end.reached() => break,
+                again = list_again(listed, source, settings) => churn.ended = again.err(),
+            }
         }
         if churn.ended.is_some() || end.is_reached() {
             break;
@@ -128,6 +145,23 @@ pub(super) async fn observe(
     }
     churn.seconds = listed.since.elapsed().as_secs_f64();
     churn
+}
+
+/// Lists the objects again. Returns the reason of a failure.
+async fn list_again(listed: &mut Listed, source: &Source, settings: &ListSettings) -> Result<(), String> {
+    listed.held.clear();
+    let target = listed.target.clone();
+    let again = list(&target, source, settings, &Progress::hidden()).await.map_err(|error| reason(&error))?;
+    (listed.held, listed.version) = (again.held, again.version);
+    Ok(())
+}
+
+/// The next step after the end of a watch.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Next {
+    Watch,
+    List,
+    Stop,
 }
 
 /// Returns a short reason of an error.
@@ -194,6 +228,31 @@ fn changed(key: &ObjectKey, json: &[u8], listed: &mut Listed, churn: &mut Churn)
 }
 
 impl Churn {
+    /// Notes the failure of a watch, and returns the next step.
+    fn failure(&mut self, error: &ListWatchError) -> Next {
+        match error.class() {
+            ErrorClass::Expired | ErrorClass::TooLarge => {
+                self.gaps += 1;
+                if self.gaps < MAX_GAPS {
+                    return Next::List;
+                }
+                self.ended = Some("the server repeatedly no longer had the events".to_owned());
+                Next::Stop
+            }
+            ErrorClass::Forbidden
+            | ErrorClass::NotFound
+            | ErrorClass::Unsupported
+            | ErrorClass::Unauthorized => {
+                self.ended = Some(reason(error));
+                Next::Stop
+            }
+            _ => {
+                self.failed = Some(reason(error));
+                Next::Watch
+            }
+        }
+    }
+
     fn count(&mut self, manager: &str, bytes: u64, fields: &[String]) {
         self.bytes += bytes;
         let is_known = self.managers.contains_key(manager) || self.managers.len() < MAX_MANAGERS;
@@ -217,6 +276,8 @@ impl Churn {
 
 #[cfg(test)]
 mod tests {
+    use kube_informer::listwatch::{Target, Verb};
+
     use super::*;
 
     #[test]
@@ -225,6 +286,28 @@ mod tests {
         (0..1000).for_each(|number| churn.count(&format!("manager-{number}"), 1, &[]));
         assert_eq!(churn.managers.len(), MAX_MANAGERS + 1);
         assert_eq!(churn.bytes, 1000);
+    }
+
+    #[test]
+    fn delays_double_until_a_watch_takes_ten_seconds() {
+        let mut backoff = Backoff::default();
+        let mut delays = |lasted: u64, count: usize| -> Vec<u64> {
+            (0..count).map(|_| backoff.after(Duration::from_secs(lasted)).as_secs()).collect()
+        };
+        assert_eq!(delays(0, 7), [1, 2, 4, 8, 16, 30, 30]);
+        assert_eq!(delays(10, 2), [0, 0]);
+        assert_eq!(delays(9, 2), [1, 2]);
+    }
+
+    #[test]
+    fn number_of_gaps_is_limited() {
+        let status = kube_client::core::Status::failure("too old", "Expired").with_code(410);
+        let target = Target { verb: Verb::Watch, url: "/api/v1/pods".to_owned() };
+        let error = ListWatchError::Status { target, status: Box::new(status), retry_after: None };
+        let mut churn = Churn::default();
+        let steps: Vec<_> = (0..MAX_GAPS).map(|_| churn.failure(&error)).collect();
+        assert!(steps[..steps.len() - 1].iter().all(|next| *next == Next::List));
+        assert_eq!((steps.last(), churn.ended.is_some()), (Some(&Next::Stop), true));
     }
 
     #[test]

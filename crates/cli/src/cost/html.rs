@@ -141,6 +141,7 @@ fn events(report: &Report) -> Markup {
             (format!("{:.2}", report.total.events_per_second)) " events per second, "
             (bytes(report.total.bytes_per_second as u64)) " per second."
         }
+        @for (cost, events) in &observed { @for note in events.notes() { p { (cost.resource) ": " (note) } } }
         (bars("Events by field manager", &rows, |events| events.to_string()))
         table {
             thead { tr { th { "Resource" } th { "Field manager" } th.n { "Events" } th.n { "Bytes/s" } th { "Fields" } } }

@@ -7,7 +7,7 @@ use kube_client::{Client, core::DynamicObject};
 use kube_compact::{Compressed, Lazy};
 use kube_informer::{
     ErrorClass, LabelSelector, ListWatch, ListWatchError, ListerWatcher as _, ObjectKey, ResourceVersion,
-    listwatch::{Decoded, ListAt, ListPart, ListRequest},
+    listwatch::{Decoded, ListAt, ListPart, ListRequest, Target as ErrorTarget, Verb},
 };
 use kube_object::{NoCache, TypeMeta};
 use tokio::time::{Instant, sleep};
@@ -25,6 +25,10 @@ pub(super) const PAGE_OBJECTS: u32 = 500;
 /// The number of times that a list is started, if its continue token expires or the server is overloaded.
 const ATTEMPTS: usize = 3;
 const RETRY_DELAY: Duration = Duration::from_secs(1);
+/// The maximum number of pages, as in the reflector of this project: 5,000,000 objects.
+const MAX_PAGES: u32 = 10_000;
+/// The maximum number of consecutive pages without objects.
+const MAX_EMPTY_PAGES: u32 = 16;
 
 /// The objects of a cache: a resource, in one namespace or in all.
 #[derive(Clone, Debug)]
@@ -107,7 +111,9 @@ pub(super) async fn list(
     loop {
         let listed = list_once(target, source, settings, progress).await;
         let is_temporary = |error: &ListWatchError| {
-            matches!(error.class(), ErrorClass::Expired | ErrorClass::Overloaded | ErrorClass::Broken)
+            let is_temporary =
+                matches!(error.class(), ErrorClass::Expired | ErrorClass::Overloaded | ErrorClass::Broken);
+            is_temporary && !matches!(error, ListWatchError::EndlessPages { .. })
         };
         match listed {
             Err(error) if attempt < ATTEMPTS && is_temporary(&error) => {
@@ -138,11 +144,13 @@ async fn list_once(
         requests: 0,
     };
     let mut at = ListAt::Consistent;
+    let mut pages = Pages::default();
     loop {
         let request = ListRequest { at, limit: Some(PAGE_OBJECTS) };
         let mut parts = source.list(request, Arc::new(NoCache));
         listed.requests += 1;
         let mut next = None;
+        let before = listed.usage.objects();
         while let Some(part) = parts.try_next().await? {
             match part {
                 ListPart::Items { items, nameless } => {
@@ -158,10 +166,34 @@ async fn list_once(
                 }
             }
         }
-        match next {
-            Some(token) => at = ListAt::Continue(token),
-            None => return Ok(listed),
+        let Some(token) = next else { return Ok(listed) };
+        if pages.is_endless(&token, listed.usage.objects() == before) {
+            let target = ErrorTarget { verb: Verb::List, url: source.path() };
+            return Err(ListWatchError::EndlessPages { target, pages: pages.count });
         }
+        at = ListAt::Continue(token);
+    }
+}
+
+/// The received pages of a list.
+#[derive(Debug, Default)]
+struct Pages {
+    count: u32,
+    empty: u32,
+    /// The last two continue tokens.
+    tokens: [String; 2],
+}
+
+impl Pages {
+    /// Adds a page with its continue token. Returns whether the pages probably do not end: a server that
+    /// ignores the token returns the same pages indefinitely.
+    fn is_endless(&mut self, token: &str, is_empty: bool) -> bool {
+        self.count += 1;
+        self.empty = if is_empty { self.empty + 1 } else { 0 };
+        let is_repeated = self.tokens.iter().any(|before| before == token);
+        self.tokens.rotate_left(1);
+        token.clone_into(&mut self.tokens[1]);
+        is_repeated || self.count >= MAX_PAGES || self.empty >= MAX_EMPTY_PAGES
     }
 }
 
@@ -178,5 +210,29 @@ impl Listed {
         if holds_objects && let Ok(object) = self.decoder.compress(json) {
             self.held.insert(entry.id.key.clone(), object);
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn repeated_tokens_and_empty_pages_are_endless() {
+        let mut pages = Pages::default();
+        let tokens = ["a", "b", "c", "a", "d"];
+        assert!(!tokens.iter().any(|token| pages.is_endless(token, false)));
+        assert!(pages.is_endless("a", false) && pages.is_endless("a", false));
+        let mut pages = Pages::default();
+        let count = (0..100).take_while(|number| !pages.is_endless(&number.to_string(), true)).count();
+        assert_eq!(count, MAX_EMPTY_PAGES as usize - 1);
+    }
+
+    #[test]
+    fn number_of_pages_is_limited() {
+        let mut pages = Pages::default();
+        let count =
+            (0..2 * MAX_PAGES).take_while(|number| !pages.is_endless(&number.to_string(), false)).count();
+        assert_eq!(count, MAX_PAGES as usize - 1);
     }
 }

@@ -6,6 +6,7 @@
 mod advice;
 mod attribution;
 mod chart;
+mod chosen;
 mod churn;
 mod counted;
 mod features;
@@ -13,6 +14,7 @@ mod forms;
 mod html;
 mod kinds;
 mod listing;
+mod measure;
 mod model;
 mod parts;
 mod progress;
@@ -27,10 +29,7 @@ mod usage;
 use std::{path::PathBuf, pin::pin, time::Duration};
 
 use clap::Args;
-use futures_util::future::join_all;
 use kube_informer::LabelSelector;
-use tokio::time::Instant;
-use tokio_util::sync::CancellationToken;
 
 use crate::{
     connection::Session,
@@ -42,13 +41,13 @@ use crate::{
     resources::Catalog,
     terminal::Terminal,
 };
-use churn::{Churn, WatchEnd, observe, reason};
+use chosen::Chosen;
 use forms::FieldPath;
-use listing::{ListSettings, Listed, Target, list};
+use listing::ListSettings;
+use measure::{measure, unless_interrupted};
 use model::Library;
-use progress::Progress;
 use report::{Failure, Report, Results};
-use rights::{Reach, Rights, Workload};
+use rights::Workload;
 use text::Width;
 
 /// The number of replicas if neither the command line nor the workload contains it.
@@ -108,10 +107,19 @@ pub(crate) async fn cost(
     flags: &CostFlags,
     terminal: Terminal,
 ) -> Result<ExitStatus, CliError> {
-    let catalog = Catalog::read(&session.client).await?;
-    let chosen = Chosen::new(session, flags, &catalog).await?;
+    let mut interrupt = pin!(interrupted());
+    let prepared = async {
+        let catalog = Catalog::read(&session.client).await?;
+        let chosen = Chosen::new(session, flags, &catalog).await?;
+        Ok::<_, CliError>((catalog, chosen))
+    };
+    let Some(prepared) = unless_interrupted(interrupt.as_mut(), prepared).await else {
+        return Ok(ExitStatus::Interrupted);
+    };
+    let (catalog, chosen) = prepared?;
     let settings = flags.settings();
-    let measured = measure(session, chosen.targets, &settings, flags.duration).await;
+    let measured =
+        measure(&session.client, chosen.targets, &settings, flags.duration, interrupt.as_mut()).await;
     let (listed, mut failures) = (measured.listed, measured.failures);
     let groups = catalog.failures.iter().filter(|_| flags.resources.is_empty());
     failures.extend(groups.map(|(group, error)| Failure { resource: group.clone(), reason: error.clone() }));
@@ -124,13 +132,13 @@ pub(crate) async fn cost(
         listed,
         failures,
     });
-    if let Some(file) = &flags.html {
-        let written = tokio::fs::write(file, html::page(&report)).await;
-        written.map_err(|source| CliError::File { operation: "write", file: file.clone(), source })?;
-    }
     if !print_document(&flags.output.output, &report)? {
         let width = if flags.output.output == Format::Wide { Width::Wide } else { Width::Usual };
         print_text(&text::text(&report, width, terminal))?;
+    }
+    if let Some(file) = &flags.html {
+        let written = tokio::fs::write(file, html::page(&report)).await;
+        written.map_err(|source| CliError::File { operation: "write", file: file.clone(), source })?;
     }
     Ok(match (measured.is_interrupted, is_failed) {
         (true, _) => ExitStatus::Interrupted,
@@ -149,114 +157,4 @@ impl CostFlags {
             holds_objects: self.duration.is_some(),
         }
     }
-}
-
-/// The caches that the command line selects.
-struct Chosen {
-    targets: Vec<Target>,
-    account: Option<String>,
-    replicas: Option<u64>,
-}
-
-impl Chosen {
-    async fn new(session: &Session, flags: &CostFlags, catalog: &Catalog) -> Result<Self, CliError> {
-        if let Some(workload) = &flags.of_workload {
-            if flags.selection.all_namespaces {
-                let text = "--of-workload needs the namespace of the workload; use --namespace instead of --all-namespaces";
-                return Err(CliError::Usage(text.to_owned()));
-            }
-            let namespace = flags.selection.namespace.as_deref().unwrap_or(&session.namespace);
-            let rights = Rights::read(&session.client, workload, namespace).await?;
-            return Ok(Self::of_rights(&rights, catalog));
-        }
-        let resources = if flags.resources.is_empty() {
-            catalog.watchable()
-        } else {
-            catalog.select(&flags.resources)?
-        };
-        let is_namespaced =
-            |resource: &crate::resources::ServerResource| resource.scope == kube_informer::Scope::Namespaced;
-        let target = |resource: &crate::resources::ServerResource| Target {
-            namespace: flags.selection.namespace.clone().filter(|_| is_namespaced(resource)),
-            resource: resource.clone(),
-        };
-        Ok(Self { targets: resources.into_iter().map(target).collect(), account: None, replicas: None })
-    }
-
-    fn of_rights(rights: &Rights, catalog: &Catalog) -> Self {
-        let mut targets = Vec::new();
-        for resource in catalog.watchable() {
-            let target = |namespace| Target { resource: resource.clone(), namespace };
-            match rights.reach(resource) {
-                Reach::Everywhere => targets.push(target(None)),
-                Reach::Namespaces(namespaces) => {
-                    targets.extend(namespaces.into_iter().map(|namespace| target(Some(namespace))));
-                }
-            }
-        }
-        Self { targets, account: Some(rights.account.clone()), replicas: rights.replicas }
-    }
-}
-
-/// The measurements until the end, or until Ctrl-C.
-struct Measured {
-    listed: Vec<(Listed, Option<Churn>)>,
-    failures: Vec<Failure>,
-    is_interrupted: bool,
-}
-
-/// Lists all targets, one after the other. Then watches all targets for `duration`. Ctrl-C stops the
-/// measurement, and the result contains the previous measurements.
-async fn measure(
-    session: &Session,
-    targets: Vec<Target>,
-    settings: &ListSettings,
-    duration: Option<Duration>,
-) -> Measured {
-    let mut interrupt = pin!(interrupted());
-    let (progress, mut all, mut failures) = (Progress::new(), Vec::new(), Vec::new());
-    let mut is_interrupted = false;
-    for target in targets {
-        let failure = |reason: String| Failure { resource: target.name(), reason };
-        if is_interrupted {
-            failures.push(failure("interrupted".to_owned()));
-            continue;
-        }
-        progress.start(&target.name());
-        let source = target.source(&session.client, settings);
-        let listed = tokio::select! {
-            listed = list(&target, &source, settings, &progress) => listed.map_err(|error| reason(&error)),
-            () = &mut interrupt => {
-                is_interrupted = true;
-                Err("interrupted".to_owned())
-            }
-        };
-        match listed {
-            Ok(listed) => all.push((listed, source)),
-            Err(reason) => failures.push(failure(reason)),
-        }
-    }
-    let Some(duration) = duration.filter(|_| !is_interrupted) else {
-        let listed = all.into_iter().map(|(listed, _)| (listed, None)).collect();
-        return Measured { listed, failures, is_interrupted };
-    };
-    progress.start("watching");
-    let end = WatchEnd { at: Instant::now() + duration, stop: CancellationToken::new() };
-    let observed = all.into_iter().map(|(mut listed, source)| {
-        let end = end.clone();
-        async move {
-            let churn = observe(&mut listed, &source, settings, &end).await;
-            (listed, Some(churn))
-        }
-    });
-    let mut observed = pin!(join_all(observed));
-    let listed = tokio::select! {
-        listed = &mut observed => listed,
-        () = &mut interrupt => {
-            is_interrupted = true;
-            end.stop.cancel();
-            observed.await
-        }
-    };
-    Measured { listed, failures, is_interrupted }
 }

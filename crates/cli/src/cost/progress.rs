@@ -46,13 +46,27 @@ impl Progress {
     /// Displays the number of remaining objects.
     pub(super) fn remaining(&self, objects: u64, remaining: Option<u64>) {
         if let Some(remaining) = remaining {
-            self.0.set_message(format!("{} of about {}", objects, objects + remaining));
+            self.0.set_message(of_about(objects, remaining));
         }
     }
+}
+
+fn of_about(objects: u64, remaining: u64) -> String {
+    format!("{objects} of about {}", objects.saturating_add(remaining))
 }
 
 impl Drop for Progress {
     fn drop(&mut self) {
         self.0.finish_and_clear();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn largest_count_of_server_does_not_overflow() {
+        assert_eq!(of_about(3, u64::MAX), format!("3 of about {}", u64::MAX));
     }
 }

@@ -118,6 +118,9 @@ pub(super) struct Events {
     pub(super) gaps: u64,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) ended: Option<String>,
+    /// The last failure after which the watch was repeated.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) failed: Option<String>,
     pub(super) managers: Vec<ManagerEvents>,
 }
 
@@ -213,7 +216,7 @@ impl Report {
 
 impl Caches {
     fn new(listed: &Listed) -> Self {
-        let bytes = |library| Model::get().bytes(library, &listed.usage.features);
+        let bytes = |library| Model::get().bytes(library, &listed.usage.cached);
         Self {
             forms: listed.usage.forms,
             client_go_protobuf: bytes(Library::ClientGo),
@@ -325,8 +328,17 @@ impl Events {
             bytes_per_second: churn.per_second(churn.bytes),
             gaps: churn.gaps,
             ended: churn.ended.clone(),
+            failed: churn.failed.clone(),
             managers,
         }
+    }
+
+    /// Returns the reasons for which events are missing.
+    pub(super) fn notes(&self) -> Vec<String> {
+        let gaps = (self.gaps > 0).then(|| format!("the watch expired {} times", self.gaps));
+        let failed = self.failed.as_ref().map(|reason| format!("the watch failed: {reason}"));
+        let ended = self.ended.as_ref().map(|reason| format!("the watch stopped early: {reason}"));
+        [gaps, failed, ended].into_iter().flatten().collect()
     }
 }
 

@@ -110,7 +110,7 @@ pub(super) fn savings(listed: &Listed, before: u64, library: Library) -> Vec<Sav
         _ => vec![
             // An upper bound, because the coefficients include the other fields of a Pod.
             (Change::MetadataOnly, predicted(&usage.metadata)),
-            (Change::DropManagedFields, predicted(&usage.features)),
+            (Change::DropManagedFields, predicted(&usage.cached)),
             (Change::DropLastApplied, predicted(&usage.without_last_applied)),
             (Change::Typed, forms.typed),
         ],
@@ -121,7 +121,7 @@ pub(super) fn savings(listed: &Listed, before: u64, library: Library) -> Vec<Sav
     let saving = |(change, after)| Saving { change, selector: None, before, after };
     let mut savings: Vec<Saving> = changes.map(saving).chain(field_selectors(listed, before)).collect();
     savings.retain(|saving| saving.saved() > 0);
-    if usage.without_last_applied == usage.features {
+    if usage.without_last_applied == usage.cached {
         savings.retain(|saving| saving.change != Change::DropLastApplied);
     }
     savings.sort_by_key(|saving| std::cmp::Reverse(saving.saved()));

@@ -162,12 +162,8 @@ fn events(report: &Report) -> String {
                 fields.join(", "),
             ]);
         }
-        if events.gaps > 0 {
-            notes += &format!("{}: the watch expired {} times\n", printable(&cost.resource), events.gaps);
-        }
-        if let Some(ended) = &events.ended {
-            notes +=
-                &format!("{}: the watch stopped early: {}\n", printable(&cost.resource), printable(ended));
+        for note in events.notes() {
+            notes += &format!("{}: {}\n", printable(&cost.resource), printable(&note));
         }
     }
     let total = &report.total;
@@ -202,7 +198,7 @@ fn details(cost: &ResourceCost, width: Width) -> String {
     let mut text = table.text() + "\n" + &selections.text();
     if cost.undecodable > 0 {
         text += &format!(
-            "{} objects do not have the fields of their kind. They are not in the caches.\n",
+            "{} objects do not have the fields of their kind. No cache and no estimate contains them.\n",
             cost.undecodable
         );
     }

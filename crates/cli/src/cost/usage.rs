@@ -26,9 +26,12 @@ const OTHER_NAMES: &str = "(other)";
 #[derive(Debug, Default)]
 pub(super) struct Usage {
     pub(super) features: Features,
-    /// The features without the annotation of `kubectl apply`.
+    /// The features of the objects that the representations include. The estimates of other libraries use
+    /// them, so all columns contain the same objects.
+    pub(super) cached: Features,
+    /// The cached features without the annotation of `kubectl apply`.
     pub(super) without_last_applied: Features,
-    /// The features of the metadata, with managedFields.
+    /// The features of the metadata of the cached objects, with managedFields.
     pub(super) metadata: Features,
     pub(super) forms: Forms,
     /// Objects that do not have the fields of their kind. The representations do not include these objects.
@@ -105,9 +108,6 @@ impl Usage {
             return Err(DecodeError::Syntax { position: 0 });
         };
         self.features.add(&features);
-        self.without_last_applied.add(&without_annotation(features, &parts));
-        let metadata = format!(r#"{{"metadata":{}}}"#, parts.metadata());
-        self.metadata.add(&Features::of_json(metadata.as_bytes()).map_err(syntax)?);
         self.namespaces.entry(id.key.namespace().unwrap_or_default().to_owned()).or_default().add(bytes);
         parts.fields().for_each(|(name, size)| self.fields.add(&name, size as u64));
         parts.annotations().for_each(|(name, size)| self.annotations.add(name, size as u64));
@@ -116,14 +116,18 @@ impl Usage {
         if self.largest.len() > LARGEST_OBJECTS {
             self.largest.pop();
         }
-        match decoder.measure(json) {
-            Ok(forms) => self.forms += forms,
-            Err(error) => {
-                self.undecodable += 1;
-                return Err(error);
-            }
-        }
+        let forms = decoder.measure(json).inspect_err(|_| self.undecodable += 1)?;
+        let metadata = format!(r#"{{"metadata":{}}}"#, parts.metadata());
+        self.metadata.add(&Features::of_json(metadata.as_bytes()).map_err(syntax)?);
+        self.forms += forms;
+        self.cached.add(&features);
+        self.without_last_applied.add(&without_annotation(features, &parts));
         Ok(())
+    }
+
+    /// Returns the number of objects, with the undecodable objects.
+    pub(super) fn objects(&self) -> u64 {
+        self.features.objects
     }
 
     /// Returns the largest objects and the bytes of their JSON, the largest first.
@@ -190,6 +194,15 @@ mod tests {
         let usage =
             usage(&["{", r#"{"metadata":{"name":"a"},"data":7}"#, &deep, r#"{"metadata":{"name":"b"}}"#]);
         assert_eq!((usage.undecodable, usage.features.objects), (3, 4));
+    }
+
+    #[test]
+    fn estimates_contain_only_objects_of_the_representations() {
+        let object = r#"{"metadata":{"name":"b"},"data":{"k":"v"}}"#;
+        let (pure, mixed) = (usage(&[object]), usage(&[object, r#"{"metadata":{"name":"a"},"data":7}"#]));
+        assert_eq!((mixed.undecodable, mixed.forms.typed), (1, pure.forms.typed));
+        assert_eq!((mixed.cached, mixed.metadata), (pure.cached, pure.metadata));
+        assert_eq!(mixed.without_last_applied, pure.without_last_applied);
     }
 
     #[test]

@@ -5,11 +5,11 @@ use std::{net::IpAddr, path::PathBuf, time::Duration};
 use clap::Args;
 use http::{HeaderValue, Uri, uri::Scheme};
 use k8s_openapi::api::core::v1::Pod;
-use kube_client::{Api, Client, Config, config::AuthInfo};
+use kube_client::{Api, Config, config::AuthInfo};
 
 use super::source::{Source, Transport};
 use crate::{
-    connection::{Session, chosen_config},
+    connection::{Session, chosen_config, new_client},
     error::CliError,
     flags::{ConnectionFlags, duration},
 };
@@ -68,7 +68,8 @@ impl AddressFlags {
         url: &Uri,
         connection: &ConnectionFlags,
     ) -> Result<Source, CliError> {
-        let usage = |text: &str| CliError::Usage(format!("--url {url}: {text}"));
+        let shown = without_user_info(url);
+        let usage = |text: &str| CliError::Usage(format!("--url {shown}: {text}"));
         let host = url.host().ok_or_else(|| usage("use a URL such as http://127.0.0.1:8080"))?;
         let is_encrypted = url.scheme() == Some(&Scheme::HTTPS);
         if !is_encrypted && url.scheme() != Some(&Scheme::HTTP) {
@@ -87,10 +88,8 @@ impl AddressFlags {
                 chosen_config(connection).await?.0.auth_info;
             config.auth_info = AuthInfo { token, token_file, exec, auth_provider, ..AuthInfo::default() };
         }
-        let client = Client::try_from(config);
-        let client =
-            client.map_err(|error| CliError::request(format!("create a client for {url}"), error))?;
-        self.source(Transport::Url(client), url.to_string().trim_end_matches('/').to_owned())
+        let client = new_client(config, &format!("create a client for {shown}")).await?;
+        self.source(Transport::Url(client), shown)
     }
 
     /// Returns the source of a Pod.
@@ -130,6 +129,17 @@ impl AddressFlags {
     }
 }
 
+/// Returns the URL for messages, without the user and the password.
+fn without_user_info(url: &Uri) -> String {
+    let text = url.to_string();
+    let text = text.trim_end_matches('/');
+    let authority = url.authority().map_or("", |authority| authority.as_str());
+    match authority.rsplit_once('@') {
+        Some((_, host)) => text.replacen(authority, host, 1),
+        None => text.to_owned(),
+    }
+}
+
 fn is_loopback(host: &str) -> bool {
     let address = host.trim_start_matches('[').trim_end_matches(']').parse::<IpAddr>();
     host == "localhost" || address.is_ok_and(|address| address.is_loopback())
@@ -138,6 +148,19 @@ fn is_loopback(host: &str) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn displayed_url_has_no_password() {
+        for (url, expected) in [
+            ("http://user:secret@host:8080/a", "http://host:8080/a"),
+            ("http://host/", "http://host"),
+            ("https://a@b:c@[::1]:1/", "https://[::1]:1"),
+        ] {
+            // A URL that the flag rejects is not displayed.
+            let Ok(url) = url.parse() else { continue };
+            assert_eq!(without_user_info(&url), expected);
+        }
+    }
 
     #[test]
     fn loopback_hosts_are_recognised() {

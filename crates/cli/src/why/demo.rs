@@ -16,7 +16,7 @@ use serde_json::json;
 use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 
-use super::{model::Explanation, source::Source};
+use super::{error::WhyError, model::Explanation, source::Source};
 use crate::{connection::Session, demo::NAMESPACE, error::CliError};
 
 /// The time between two reads of the queues.
@@ -89,7 +89,7 @@ impl DemoOperator {
             }
             Ok(())
         };
-        let late = |_| CliError::Usage("the operator of the demo did not start in time".to_owned());
+        let late = |_| CliError::from(WhyError::LateDemo);
         tokio::time::timeout(START_TIMEOUT, failing).await.map_err(late)?
     }
 

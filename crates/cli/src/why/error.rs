@@ -32,6 +32,12 @@ pub(super) enum WhyError {
     /// The program does not know the controller or the key.
     #[error("{0}")]
     UnknownKey(String),
+    /// The Deployment has no running Pod.
+    #[error("the Deployment {namespace}/{name} has no running Pod; check its events")]
+    NoRunningPod { namespace: String, name: String },
+    /// The operator of the demo has no failed key in time.
+    #[error("the operator of the demo did not start in time; repeat the command")]
+    LateDemo,
     /// The response has another status code.
     #[error("{program} responded to {page} with the status {code}: {text}; see the log of the program")]
     Status { program: String, page: String, code: u16, text: String },

@@ -6,7 +6,7 @@ use k8s_openapi::{
 };
 use kube_client::{Api, api::ListParams};
 
-use super::address::AddressFlags;
+use super::{address::AddressFlags, error::WhyError};
 use crate::{connection::Session, error::CliError};
 
 /// The maximum number of Pods that are read.
@@ -36,8 +36,8 @@ pub(super) async fn running_pods(
     names.sort();
     names.truncate(MAX_PODS);
     if names.is_empty() {
-        let problem = format!("the Deployment {namespace}/{name} has no running Pod; check its events");
-        return Err(CliError::Usage(problem));
+        let (namespace, name) = (namespace.to_owned(), name.to_owned());
+        return Err(WhyError::NoRunningPod { namespace, name }.into());
     }
     Ok(names)
 }

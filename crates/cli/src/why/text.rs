@@ -8,6 +8,8 @@ use crate::{
 
 /// The maximum number of keys in a table.
 const MAX_KEYS: usize = 10;
+/// The longest duration that is printed. The page of a hostile program can contain 1e308 seconds.
+const MAX_HOURS: f64 = 1_000_000.0;
 
 /// The form of the tables.
 #[derive(Clone, Copy, Debug)]
@@ -276,6 +278,7 @@ fn seconds(seconds: f64) -> String {
         s if s < 1.0 => format!("{:.0} ms", s * 1000.0),
         s if s < 120.0 => format!("{s:.1} s"),
         s if s < 7200.0 => format!("{:.0} min", s / 60.0),
+        s if s > MAX_HOURS * 3600.0 => format!("more than {MAX_HOURS} h"),
         s => format!("{:.0} h", s / 3600.0),
     }
 }
@@ -292,6 +295,8 @@ mod tests {
             (3.25, "3.2 s"),
             (600.0, "10 min"),
             (7200.0, "2 h"),
+            (1e308, "more than 1000000 h"),
+            (f64::INFINITY, "unknown"),
             (-1.0, "unknown"),
         ];
         for (value, expected) in pairs {

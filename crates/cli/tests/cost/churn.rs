@@ -83,7 +83,9 @@ async fn resource_without_events_reports_zero() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn interrupt_prints_partial_report() {
     let cluster = Cluster::serve(server().build()).await;
-    let child = cluster.spawn(&["configmaps", "-o", "json", "--duration", "1h"]);
+    let page = cluster.file("report.html");
+    let arguments = ["configmaps", "-o", "json", "--duration", "1h", "--html", page.to_str().unwrap()];
+    let child = cluster.spawn(&arguments);
     // The program watches after its list.
     while cluster.watches("configmaps") == 0 {
         tokio::time::sleep(PERIOD).await;
@@ -94,4 +96,5 @@ async fn interrupt_prints_partial_report() {
     assert_eq!(output.status.code(), Some(130), "{output:?}");
     let report: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
     assert_eq!(row(&report, "configmaps")["events"]["managers"], json!([]));
+    assert!(std::fs::read_to_string(page).unwrap().ends_with("</html>"));
 }

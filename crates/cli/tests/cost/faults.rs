@@ -50,11 +50,36 @@ async fn expired_page_starts_list_again() {
     assert_eq!(report["failures"], json!([]));
 }
 
+fn watches() -> RequestMatch {
+    RequestMatch::verb(Verb::Watch).resource("configmaps")
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn expiring_watches_are_opened_with_growing_delays() {
+    let cluster = cluster(3).await;
+    let guard = cluster.server.faults().always(watches(), Fault::gone());
+    let report = cluster.report(&["configmaps", "--duration", "2500ms"]).await;
+    drop(guard);
+    // The watches are at 0 s and 1 s. The next watch is at 3 s.
+    let journal = cluster.server.journal();
+    let requests = [Verb::List, Verb::Watch].map(|verb| journal.count(verb, "configmaps"));
+    assert!(requests.iter().all(|count| (1..=2).contains(count)), "{requests:?}: {report}");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn failing_watch_is_a_note() {
+    let cluster = cluster(3).await;
+    let guard = cluster.server.faults().always(watches(), Fault::status(500, "InternalError", None));
+    let output = cluster.cost(&["configmaps", "--duration", "500ms"]).await;
+    drop(guard);
+    let text = String::from_utf8(output.stdout).unwrap();
+    assert!(text.contains("configmaps: the watch failed: ") && text.contains("500"), "{text}");
+}
+
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn expired_watch_is_a_gap_and_counting_continues() {
     let cluster = cluster(3).await;
-    let watches = RequestMatch::verb(Verb::Watch).resource("configmaps");
-    cluster.server.faults().next(watches, Fault::gone());
+    cluster.server.faults().next(watches(), Fault::gone());
     let report = cluster.report(&["configmaps", "--duration", "1s"]).await;
     let events = &row(&report, "configmaps")["events"];
     assert_eq!((&events["gaps"], &events["managers"]), (&json!(1), &json!([])), "{events}");

@@ -169,5 +169,8 @@ async fn unreachable_pods_are_one_line() -> Result<()> {
     }
     let run = run(Some(kubeconfig.path()), &["why", "--deploy", "absent"]).await?;
     assert!(run.error_line(1).contains("failed to read the Deployment shop/absent"), "{run:?}");
+    let kubeconfig = api_server(Pods::new()).await?;
+    let run = self::run(Some(kubeconfig.path()), &["why", "--deploy", "web"]).await?;
+    assert!(run.error_line(1).contains("the Deployment shop/web has no running Pod"), "{run:?}");
     Ok(())
 }

@@ -171,11 +171,18 @@ impl HttpServers {
     /// Returns the protection of the pages for browsers.
     #[cfg(feature = "page")]
     fn access(&self, address: SocketAddr) -> Access {
-        #[cfg(feature = "tls")]
-        if self.security.reviewer.is_some() {
+        if self.requires_token() {
             return Access::Token;
         }
         if address.ip().is_loopback() { Access::Loopback } else { Access::Open }
+    }
+
+    /// Returns whether each request needs a token.
+    fn requires_token(&self) -> bool {
+        #[cfg(feature = "tls")]
+        return self.security.reviewer.is_some();
+        #[cfg(not(feature = "tls"))]
+        false
     }
 
     /// Starts one task per socket, and the task that samples the state for charts. `state` creates the data
@@ -184,7 +191,8 @@ impl HttpServers {
         let state = Arc::new(state(std::mem::take(&mut self.checks)));
         if let Some(socket) = self.pages.take() {
             let maps = std::mem::take(&mut self.maps);
-            let pages = all_pages(Arc::clone(&state));
+            let requires_local_host = socket.address.ip().is_loopback() && !self.requires_token();
+            let pages = all_pages(Arc::clone(&state), requires_local_host);
             // A fallback, so that pages of the program take precedence.
             #[cfg(feature = "page")]
             let pages =

@@ -4,12 +4,13 @@
 
 use std::sync::Arc;
 
-use axum::{Router, routing::get};
+use axum::{Router, middleware, routing::get};
 use tokio::sync::watch;
 
 use super::{
     ManagerPhase, ManagerView, debug,
     health::{self, Checks},
+    host::require_local_host,
 };
 use crate::manager::OptionalInformers;
 
@@ -25,11 +26,10 @@ pub(crate) struct PageState {
     pub(crate) browser: super::page::BrowserState,
 }
 
-/// Returns the router of the bind address: all pages.
-pub(crate) fn all_pages(state: Arc<PageState>) -> Router {
-    let router = Router::new()
-        .route("/healthz", get(health::healthz))
-        .route("/readyz", get(health::readyz))
+/// Returns the router of the bind address: all pages. If `requires_local_host` is true, the debug pages check
+/// the header `Host`. Metrics and health have no check, because proxies forward the names of their clients.
+pub(crate) fn all_pages(state: Arc<PageState>, requires_local_host: bool) -> Router {
+    let mut debug_pages = Router::new()
         .route("/debug/informers", get(debug::informers))
         .route("/debug/clusters", get(debug::clusters))
         .route("/debug/queues", get(debug::queues))
@@ -37,6 +37,13 @@ pub(crate) fn all_pages(state: Arc<PageState>) -> Router {
         .route("/debug/shards", get(debug::shards))
         .route("/debug/tokio", get(debug::tokio_runtime))
         .route("/debug/why/{controller}/{*key}", get(debug::why));
+    if requires_local_host {
+        debug_pages = debug_pages.layer(middleware::from_fn(require_local_host));
+    }
+    let router = Router::new()
+        .route("/healthz", get(health::healthz))
+        .route("/readyz", get(health::readyz))
+        .merge(debug_pages);
     #[cfg(feature = "metrics")]
     let router = router.route("/metrics", get(metrics));
     router.with_state(state)

@@ -195,6 +195,10 @@ async fn pages_accept_only_reads_and_local_hosts() {
         assert_eq!(foreign.code, 421, "{path}");
         assert!(foreign.head.contains("content-security-policy"), "{}", foreign.head);
     }
+    for (path, code) in [("/debug/queues", 421), ("/debug/why/a/b", 421), ("/healthz", 200)] {
+        let foreign = request(address, "GET", path, "Host: attacker.example:8080\r\n").await;
+        assert_eq!(foreign.code, code, "{path}");
+    }
     let head = request(address, "HEAD", "/ui/caches", "Host: 127.0.0.1\r\n").await;
     assert_eq!((head.code, &*head.body), (200, ""));
     for unknown in ["/ui/unknown", "/ui/key/unknown/key", "/ui/assets/unknown", "/unknown"] {

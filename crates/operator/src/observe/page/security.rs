@@ -1,19 +1,20 @@
-//! The headers of the pages, and the check of the header `Host`.
+//! The headers of the pages, and their protection.
 
-use std::{net::IpAddr, time::Duration};
+use std::time::Duration;
 
 use axum::{
     extract::{Request, State},
     http::{
-        HeaderMap, HeaderValue, StatusCode,
+        HeaderValue,
         header::{
-            CACHE_CONTROL, CONTENT_SECURITY_POLICY, HOST, HeaderName, REFERRER_POLICY, VARY,
-            X_CONTENT_TYPE_OPTIONS,
+            CACHE_CONTROL, CONTENT_SECURITY_POLICY, HeaderName, REFERRER_POLICY, VARY, X_CONTENT_TYPE_OPTIONS,
         },
     },
     middleware::Next,
-    response::{IntoResponse, Response},
+    response::Response,
 };
+
+use crate::observe::host::require_local_host;
 
 /// Permits only scripts, styles, images and connections of the same origin, and no inline script or style.
 const POLICY: &str = "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; img-src 'self'; \
@@ -55,42 +56,12 @@ impl Access {
 /// Adds the headers to each response. At a loopback address, rejects names that a foreign page could have
 /// bound to this address (DNS rebinding).
 pub(super) async fn protect(State(access): State<Access>, request: Request, next: Next) -> Response {
-    let mut response = if access == Access::Loopback && !is_local(request.headers()) {
-        let text = "the header Host must contain localhost or an IP address\n";
-        (StatusCode::MISDIRECTED_REQUEST, text).into_response()
-    } else {
-        next.run(request).await
+    let mut response = match access {
+        Access::Loopback => require_local_host(request, next).await,
+        Access::Token | Access::Open => next.run(request).await,
     };
     for (name, value) in HEADERS {
         response.headers_mut().insert(name, HeaderValue::from_static(value));
     }
     response
-}
-
-/// Returns whether the header `Host` contains `localhost` or an IP address. An attacker cannot change the
-/// address of these names.
-fn is_local(headers: &HeaderMap) -> bool {
-    let Some(host) = headers.get(HOST).and_then(|host| host.to_str().ok()) else { return false };
-    if let Some((address, _)) = host.strip_prefix('[').and_then(|host| host.split_once(']')) {
-        return address.parse::<IpAddr>().is_ok();
-    }
-    let name = host.rsplit_once(':').map_or(host, |(name, _)| name);
-    name.eq_ignore_ascii_case("localhost") || name.parse::<IpAddr>().is_ok()
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn only_local_names_and_addresses_are_accepted() {
-        let accepts = |host: &str| is_local(&HeaderMap::from_iter([(HOST, host.parse().unwrap())]));
-        for host in ["localhost", "LOCALHOST:8080", "127.0.0.1:8080", "10.0.0.7", "[::1]:8080", "[::1]"] {
-            assert!(accepts(host), "{host}");
-        }
-        for host in ["example.com", "localhost.example.com:8080", "127.0.0.1.example.com", "", "[x]:1"] {
-            assert!(!accepts(host), "{host}");
-        }
-        assert!(!is_local(&HeaderMap::new()));
-    }
 }

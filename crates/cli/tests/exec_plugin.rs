@@ -1,0 +1,44 @@
+//! A kubeconfig with an exec plugin that does not respond.
+#![cfg(unix)]
+
+use std::{os::unix::fs::PermissionsExt as _, process::Stdio, time::Duration};
+
+use serde_json::json;
+use tokio::{process::Command, time::timeout};
+
+const MAX_WAIT: Duration = Duration::from_secs(60);
+
+#[tokio::test]
+async fn interrupt_stops_program_while_plugin_hangs() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = |name: &str| folder.path().join(name);
+    // The plugin runs until the test removes the folder.
+    let script = "#!/bin/sh\ntrap '' INT\ncd \"$(dirname \"$0\")\"\ntouch started\nwhile [ -e started ]; do sleep 0.1; done\n";
+    std::fs::write(path("plugin"), script).unwrap();
+    std::fs::set_permissions(path("plugin"), std::fs::Permissions::from_mode(0o755)).unwrap();
+    let exec = json!({
+        "apiVersion": "client.authentication.k8s.io/v1", "command": path("plugin"), "interactiveMode": "Never",
+    });
+    let kubeconfig = json!({
+        "apiVersion": "v1", "kind": "Config", "current-context": "a",
+        "clusters": [{"name": "a", "cluster": {"server": "http://127.0.0.1:9"}}],
+        "contexts": [{"name": "a", "context": {"cluster": "a", "user": "a"}}],
+        "users": [{"name": "a", "user": {"exec": exec}}],
+    });
+    std::fs::write(path("kubeconfig"), kubeconfig.to_string()).unwrap();
+    for command in [&["cost"][..], &["check"], &["why", "--url", "http://127.0.0.1:9", "--kubeconfig-token"]]
+    {
+        let mut program = Command::new(env!("CARGO_BIN_EXE_kubectl-informer"));
+        program.args(command).arg("--kubeconfig").arg(path("kubeconfig")).kill_on_drop(true);
+        let mut child =
+            program.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
+        while !path("started").exists() {
+            tokio::time::sleep(Duration::from_millis(20)).await;
+        }
+        let id = child.id().unwrap().to_string();
+        assert!(Command::new("kill").args(["-INT", &id]).status().await.unwrap().success());
+        let status = timeout(MAX_WAIT, child.wait()).await.expect("the program exits").unwrap();
+        assert_eq!(status.code(), Some(130), "{command:?}");
+        std::fs::remove_file(path("started")).unwrap();
+    }
+}
