@@ -86,15 +86,11 @@ pub(crate) async fn record(session: &Session, flags: &RecordFlags) -> Result<Exi
     };
     let (targets, mut feed) = match opened {
         Ok(Some(opened)) => opened,
-        // The file has no object.
+        // The recording has no object. An earlier file remains.
         unopened => {
-            recording.finish().await.map_err(failed)?;
-            std::fs::remove_file(&flags.output).map_err(|source| CliError::File {
-                operation: "remove",
-                file: flags.output.clone(),
-                source,
-            })?;
-            return unopened.map(|_| ExitStatus::Interrupted);
+            let discarded = recording.discard().map_err(failed);
+            unopened?;
+            return discarded.map(|()| ExitStatus::Interrupted);
         }
     };
     let labels: Vec<_> = targets.iter().map(|target| target.label.as_str()).collect();
