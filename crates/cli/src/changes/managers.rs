@@ -1,8 +1,12 @@
 //! `Authors`: finds the field manager of a change in the managedFields of both states.
 //!
-//! The server updates the entry of a manager with each of its writes. The manager of a change therefore is a
-//! manager whose entry changed, and which owns the field. The time of an entry has a resolution of one
-//! second, so two writes can have equal entries. In this case, the owner of the field is the best candidate.
+//! The server updates the entry of a manager, and its time, if a write of the manager changes the object. The
+//! manager of a change therefore is a manager with a new time, which owns the field. An entry with its old
+//! time also loses a field that another manager takes or removes, so such an entry is no evidence of a write.
+//!
+//! A manager that never owned a field can remove it. The only writer has then removed the field. The time of
+//! an entry has a resolution of one second, so two writes can have equal times. If no entry has a new time,
+//! the owner of the field is the best candidate for its value, and the manager of a removal is unknown.
 
 use serde_json::Value;
 
@@ -32,6 +36,13 @@ impl<'a> Entry<'a> {
             .all(|field| self.value[*field] == other.value[*field])
     }
 
+    /// Returns whether a write of this entry can change the field. A write of a subresource such as `status`
+    /// changes only the field with this name.
+    fn can_write(self, path: &FieldPath) -> bool {
+        let subresource = self.value["subresource"].as_str().unwrap_or_default();
+        subresource.is_empty() || path.steps().first() == Some(&Step::Field(subresource.to_owned()))
+    }
+
     /// Returns whether the manager owns the field, or the value that contains the field.
     fn owns(self, path: &FieldPath) -> bool {
         owns(&self.value["fieldsV1"], path.steps(), Some(self.object))
@@ -43,7 +54,7 @@ impl<'a> Entry<'a> {
 pub(super) struct Authors<'a> {
     before: Vec<Entry<'a>>,
     after: Vec<Entry<'a>>,
-    /// The entries of the new state that the old state does not contain.
+    /// The entries of the new state whose manager is new, or whose time is new.
     changed: Vec<Entry<'a>>,
 }
 
@@ -55,7 +66,9 @@ impl<'a> Authors<'a> {
             entries.filter(|entry| !entry.name().is_empty()).collect()
         };
         let (before, after) = (entries(before), entries(after));
-        let is_new = |entry: &&Entry<'_>| !before.iter().any(|old| old.value == entry.value);
+        let is_new = |entry: &&Entry<'_>| {
+            !before.iter().any(|old| old.is_same_manager(**entry) && old.time() == entry.time())
+        };
         let changed = after.iter().filter(is_new).copied().collect();
         Self { before, after, changed }
     }
@@ -71,12 +84,13 @@ impl<'a> Authors<'a> {
         };
         let found = if !candidates.is_empty() {
             latest(candidates)
+        } else if is_removed {
+            latest(self.changed.iter().filter(|entry| entry.can_write(path)).copied().collect())
         } else if !self.changed.is_empty() {
             // No manager owns the field: the server changed it because of a write.
             latest(self.changed.clone())
         } else {
-            let entries = if is_removed { &self.before } else { &self.after };
-            latest(entries.iter().filter(|entry| entry.owns(path)).copied().collect())
+            latest(self.after.iter().filter(|entry| entry.owns(path)).copied().collect())
         };
         let mut names: Vec<String> = found.into_iter().map(|entry| entry.name().to_owned()).collect();
         names.sort_unstable();
@@ -198,6 +212,29 @@ mod tests {
         let paused = json!({"f:spec": {"f:paused": {}}});
         let after = object(&[entry("a", 2, &paused), entry("b", 2, &json!({"f:status": {}}))]);
         assert_eq!(managers(&before, &after, &replicas(), true), ["a"]);
+    }
+
+    #[test]
+    fn manager_that_lost_a_field_did_not_remove_it() {
+        let labels = |names: &[&str]| {
+            let fields: serde_json::Map<_, _> =
+                names.iter().map(|name| (format!("f:{name}"), json!({}))).collect();
+            json!({"f:metadata": {"f:labels": fields}})
+        };
+        let x = FieldPath::of_fields(&["metadata", "labels", "x"]);
+        let before = object(&[entry("helm", 1, &labels(&["x", "y"]))]);
+        let same_writer = object(&[entry("helm", 1, &labels(&["y"]))]);
+        assert!(managers(&before, &same_writer, &x, true).is_empty(), "the manager is unknown");
+        let alice = entry("alice", 3, &labels(&["z"]));
+        let written = object(&[entry("helm", 1, &labels(&["y"])), alice.clone()]);
+        assert_eq!(managers(&before, &written, &x, true), ["alice"]);
+        let mut kubelet = entry("kubelet", 5, &json!({"f:status": {}}));
+        kubelet["subresource"] = "status".into();
+        let coalesced = object(&[entry("helm", 1, &labels(&["y"])), kubelet]);
+        assert!(managers(&before, &coalesced, &x, true).is_empty(), "a write of the status keeps labels");
+        // Another manager has taken the field.
+        let taken = object(&[entry("helm", 1, &labels(&["y"])), entry("alice", 3, &labels(&["x"]))]);
+        assert_eq!(managers(&before, &taken, &x, false), ["alice"]);
     }
 
     #[test]
