@@ -108,7 +108,7 @@ async fn run(flags: &ServeFlags, timeline: Timeline) -> Result<ExitStatus, CliEr
             let _ = lines.next_line().await;
         } else {
             let delay = action.at.saturating_sub(previous.unwrap_or(action.at));
-            sleep(delay.div_f64(flags.speed).min(MAX_DELAY)).await;
+            sleep(scaled(delay, flags.speed)).await;
         }
         previous = Some(action.at);
         skipped += usize::from(!apply(&server, &action));
@@ -125,11 +125,31 @@ async fn run(flags: &ServeFlags, timeline: Timeline) -> Result<ExitStatus, CliEr
 /// The maximum delay before an event. A very low `--speed` must not overflow the clock.
 const MAX_DELAY: Duration = Duration::from_secs(24 * 60 * 60);
 
+/// Returns the delay at this speed.
+fn scaled(delay: Duration, speed: f64) -> Duration {
+    let seconds = delay.as_secs_f64() / speed;
+    Duration::try_from_secs_f64(seconds).map_or(MAX_DELAY, |delay| delay.min(MAX_DELAY))
+}
+
 /// Changes an object of the server. Returns false if the server does not know the kind.
 fn apply(server: &Server, action: &Action) -> bool {
     if action.is_removal {
         server.remove_recorded(&action.object).is_ok()
     } else {
         server.store_recorded(&action.object).is_ok()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn delay_at_any_speed_is_limited() {
+        let second = Duration::from_secs(1);
+        assert_eq!(scaled(second, 2.0), Duration::from_millis(500));
+        assert_eq!(scaled(second, 1e-300), MAX_DELAY);
+        assert_eq!(scaled(Duration::MAX, f64::MIN_POSITIVE), MAX_DELAY);
+        assert_eq!(scaled(second, f64::MAX), Duration::ZERO);
     }
 }
