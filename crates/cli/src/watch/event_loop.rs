@@ -226,9 +226,9 @@ impl<'a> Watch<'a> {
             Event::Deleted { .. } => Some(record(EventType::Deleted, Origin::Relist)),
             Event::Updated { old, new } => {
                 let is_sensitive = is_sensitive(&target.resource.kind);
-                let changes = changes(is_sensitive, &object_value(old), &object_value(new));
-                let record = record(EventType::Updated, Origin::Watch);
-                let record = record.with_selected(changes, &self.flags.only);
+                let (old, new) = (object_value(old), object_value(new));
+                let changes = changes(is_sensitive, &old, &new, &self.flags.only);
+                let record = record(EventType::Updated, Origin::Watch).with_changes(changes);
                 (!record.changes.is_empty()).then_some(record)
             }
         }

@@ -44,8 +44,8 @@ pub(super) fn missed(
         }
         let mut new = object_value(&entry.object);
         file.hashed(target, &mut new);
-        let changes = changes(is_sensitive(&target.resource.kind), &old, &new);
-        let record = record(&entry.id, EventType::Updated).with_selected(changes, only);
+        let changes = changes(is_sensitive(&target.resource.kind), &old, &new, only);
+        let record = record(&entry.id, EventType::Updated).with_changes(changes);
         if record.changes.is_empty() { Ok(()) } else { print(record) }
     })?;
     listed.into_values().try_for_each(|entry| print(record(&entry.id, EventType::Added)))

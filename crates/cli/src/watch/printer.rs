@@ -194,7 +194,7 @@ mod tests {
         let key = ObjectKey::new(Some("shop"), "web-0");
         let id = ObjectId { key, uid: Uid::new("u"), version: ResourceVersion::new("7") };
         let record = EventRecord::new(&target, &id, EventType::Updated, Origin::Watch);
-        record.with_selected(changes(is_sensitive, before, after), &[])
+        record.with_changes(changes(is_sensitive, before, after, &[]))
     }
 
     fn line(record: &EventRecord) -> String {

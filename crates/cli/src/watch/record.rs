@@ -5,12 +5,9 @@ use serde::Serialize;
 use serde_json::Value;
 
 use crate::{
-    changes::{Change, FieldValue, Pattern},
+    changes::{Change, Changes, FieldValue},
     feed::Target,
 };
-
-/// The maximum number of changes of one event. An object of 1 MiB can contain far more fields.
-const MAX_CHANGES: usize = 200;
 
 /// The kind of an event.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
@@ -121,16 +118,10 @@ impl EventRecord {
         }
     }
 
-    /// Adds the changes of the selected fields. An empty selection selects all fields.
-    pub(super) fn with_selected(self, mut changes: Vec<Change>, only: &[Pattern]) -> Self {
-        changes.retain(|change| only.is_empty() || only.iter().any(|pattern| pattern.concerns(&change.path)));
-        self.with_changes(changes)
-    }
-
-    fn with_changes(mut self, mut changes: Vec<Change>) -> Self {
-        self.omitted_changes = changes.len().saturating_sub(MAX_CHANGES);
-        changes.truncate(MAX_CHANGES);
-        self.changes = changes.into_iter().map(ChangeRecord::from).collect();
+    /// Adds the changes of an update.
+    pub(super) fn with_changes(mut self, changes: Changes) -> Self {
+        self.omitted_changes = changes.omitted;
+        self.changes = changes.list.into_iter().map(ChangeRecord::from).collect();
         self
     }
 }

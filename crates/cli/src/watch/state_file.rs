@@ -17,7 +17,7 @@ use serde_json::Value;
 use siphasher::sip128::{Hasher128 as _, SipHasher13};
 
 use crate::{
-    changes::{FieldPath, is_hidden, visit_strings},
+    changes::{FieldPath, is_hidden, visit_scalars},
     error::CliError,
     feed::{CachedObject, Target, object_value},
 };
@@ -148,16 +148,17 @@ fn checked_header(bytes: &[u8]) -> io::Result<Header> {
     if last == END { Ok(header) } else { Err(incomplete()) }
 }
 
-/// Replaces the hidden texts of a sensitive object by hashes.
+/// Replaces the hidden texts, numbers and booleans of a sensitive object by hashes.
 fn hash_contents(header: &Header, target: &Target, object: &mut Value) {
     if !is_sensitive(&target.resource.kind) {
         return;
     }
-    visit_strings(object, &mut |path: &FieldPath, text: &mut String| {
+    visit_scalars(object, &mut |path: &FieldPath, value: &mut Value| {
         if is_hidden(true, path) {
             let mut hasher = SipHasher13::new_with_keys(header.key[0], header.key[1]);
-            hasher.write(text.as_bytes());
-            *text = format!("{:032x}", hasher.finish128().as_u128());
+            // The JSON of a text has quotes, so the text and a number have other hashes.
+            hasher.write(value.to_string().as_bytes());
+            *value = format!("{:032x}", hasher.finish128().as_u128()).into();
         }
     });
 }
@@ -248,4 +249,34 @@ fn write_block(
     block.clear();
     writer.write(BLOCK, &payload)?;
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use kube_client::core::{ApiResource, GroupVersionKind};
+    use kube_informer::Scope;
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn all_values_of_secret_are_hashed() {
+        let target = Target {
+            label: "secrets".to_owned(),
+            resource: ApiResource::from_gvk(&GroupVersionKind::gvk("", "v1", "Secret")),
+            scope: Scope::Namespaced,
+            namespace: None,
+            labels: None,
+            fields: None,
+        };
+        let header = Header { cluster: String::new(), targets: Vec::new(), key: [1, 2] };
+        let mut secret = json!({
+            "metadata": {"name": "s"}, "data": {"pin": 12_345, "text": "12345", "flag": true, "list": [1.5, null]},
+        });
+        hash_contents(&header, &target, &mut secret);
+        let text = secret.to_string();
+        assert!(!["12345", "true", "1.5"].iter().any(|value| text.contains(value)), "{text}");
+        assert_ne!(secret["data"]["pin"], secret["data"]["text"]);
+        assert_eq!(secret["metadata"]["name"], "s");
+    }
 }
