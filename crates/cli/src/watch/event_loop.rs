@@ -226,10 +226,9 @@ impl<'a> Watch<'a> {
             Event::Deleted { .. } => Some(record(EventType::Deleted, Origin::Relist)),
             Event::Updated { old, new } => {
                 let is_sensitive = is_sensitive(&target.resource.kind);
-                let (old, new) = (object_value(old), object_value(new));
-                let changes = changes(is_sensitive, &old, &new, &self.flags.only);
-                let record = record(EventType::Updated, Origin::Watch).with_changes(changes);
-                (!record.changes.is_empty()).then_some(record)
+                let changes = object_value(old)
+                    .and_then(|old| Ok(changes(is_sensitive, &old, &object_value(new)?, &self.flags.only)));
+                record(EventType::Updated, Origin::Watch).with_result(changes)
             }
         }
     }

@@ -6,7 +6,7 @@ use serde_json::Value;
 
 use crate::{
     changes::{Change, Changes, FieldValue},
-    feed::Target,
+    feed::{Target, UnreadableObject},
 };
 
 /// The kind of an event.
@@ -63,6 +63,9 @@ pub(super) struct EventRecord {
     pub(super) changes: Vec<ChangeRecord>,
     /// The number of further changes, which `changes` does not contain.
     pub(super) omitted_changes: usize,
+    /// The reason why the changes of an update are unknown.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) problem: Option<String>,
 }
 
 /// A changed field. A state without the field has no `before` or `after`.
@@ -115,14 +118,22 @@ impl EventRecord {
             resource_version: id.version.as_str().into_owned(),
             changes: Vec::new(),
             omitted_changes: 0,
+            problem: None,
         }
     }
 
-    /// Adds the changes of an update.
-    pub(super) fn with_changes(mut self, changes: Changes) -> Self {
-        self.omitted_changes = changes.omitted;
-        self.changes = changes.list.into_iter().map(ChangeRecord::from).collect();
-        self
+    /// Adds the changes of an update, or the reason why they are unknown. Returns `None` if no selected field
+    /// changed.
+    pub(super) fn with_result(mut self, changes: Result<Changes, UnreadableObject>) -> Option<Self> {
+        match changes {
+            Ok(changes) if changes.list.is_empty() => return None,
+            Ok(changes) => {
+                self.omitted_changes = changes.omitted;
+                self.changes = changes.list.into_iter().map(ChangeRecord::from).collect();
+            }
+            Err(problem) => self.problem = Some(problem.to_string()),
+        }
+        Some(self)
     }
 }
 

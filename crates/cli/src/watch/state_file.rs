@@ -11,15 +11,15 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use kube_informer::{FrameReader, FrameWriter, Snapshot, is_sensitive};
+use kube_informer::{FrameReader, FrameWriter, ObjectId, Snapshot, is_sensitive};
 use serde::{Deserialize, Serialize};
-use serde_json::Value;
+use serde_json::{Value, json};
 use siphasher::sip128::{Hasher128 as _, SipHasher13};
 
 use crate::{
     changes::{FieldPath, is_hidden, visit_scalars},
     error::CliError,
-    feed::{CachedObject, Target, object_value},
+    feed::{CachedObject, Target, UnreadableObject, object_value},
 };
 
 /// The version of the format. Recordings have the same frames and other versions.
@@ -163,6 +163,29 @@ fn hash_contents(header: &Header, target: &Target, object: &mut Value) {
     });
 }
 
+/// The field of an object of which the file contains only the identity.
+const UNREADABLE: &str = "kubectl-informer/unreadable";
+
+/// Returns the identity of an unreadable object, in the form of an object.
+fn identity(id: &ObjectId) -> Value {
+    json!({
+        "metadata": {
+            "namespace": id.key.namespace(), "name": id.key.name(),
+            "uid": id.uid.as_str(), "resourceVersion": id.version.as_str(),
+        },
+        UNREADABLE: true,
+    })
+}
+
+/// Returns the object, unless the file contains only its identity.
+///
+/// # Errors
+///
+/// Fails if the fields of the object are unknown.
+pub(super) fn readable(object: &Value) -> Result<&Value, UnreadableObject> {
+    if object[UNREADABLE] == true { Err(UnreadableObject) } else { Ok(object) }
+}
+
 /// Writes the objects of all targets. The old file is replaced when the new file is complete.
 ///
 /// # Errors
@@ -220,8 +243,13 @@ fn write_frames(
         let number = u32::try_from(number).map_err(io::Error::other)?;
         let mut block = Vec::new();
         for entry in objects(number as usize).iter() {
-            let mut object = object_value(&entry.object);
-            hash_contents(header, target, &mut object);
+            let object = match object_value(&entry.object) {
+                Ok(mut object) => {
+                    hash_contents(header, target, &mut object);
+                    object
+                }
+                Err(UnreadableObject) => identity(&entry.id),
+            };
             serde_json::to_writer(&mut block, &object)?;
             block.push(b'\n');
             if block.len() >= BLOCK_BYTES {
@@ -255,7 +283,6 @@ fn write_block(
 mod tests {
     use kube_client::core::{ApiResource, GroupVersionKind};
     use kube_informer::Scope;
-    use serde_json::json;
 
     use super::*;
 
