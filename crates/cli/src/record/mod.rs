@@ -152,7 +152,7 @@ async fn follow(feed: &mut Feed, labels: &[&str], duration: Option<Duration>) ->
                     note(&format!("recording {} of {}", counted(counts.listed, "object"), labels.join(", ")));
                 }
             }
-            Some((number, FeedItem::Notice(notice))) => note(&notice.text(labels[number])),
+            Some((number, FeedItem::Notice(notice))) => note(&notice.text(labels[number], labels.len() > 1)),
         }
     }
 }
