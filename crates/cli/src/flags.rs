@@ -2,7 +2,7 @@
 
 use std::{path::PathBuf, time::Duration};
 
-use clap::{Args, ValueEnum};
+use clap::{Args, ValueEnum, builder::NonEmptyStringValueParser};
 
 use crate::output::Format;
 
@@ -53,7 +53,9 @@ pub(crate) enum ColorChoice {
 #[command(next_help_heading = "Selection")]
 pub(crate) struct SelectionFlags {
     /// Only objects of this namespace. The default is the namespace of the context (cost: all namespaces).
+    // An empty namespace in a URL selects all namespaces.
     #[arg(short, long, value_name = "NAME", conflicts_with = "all_namespaces")]
+    #[arg(value_parser = NonEmptyStringValueParser::new())]
     pub(crate) namespace: Option<String>,
     /// Objects of all namespaces.
     #[arg(short = 'A', long)]
@@ -113,7 +115,25 @@ const MAX_DURATION_SECONDS: f64 = 10_000.0 * 3600.0;
 
 #[cfg(test)]
 mod tests {
+    use clap::Parser as _;
+
     use super::*;
+
+    #[derive(clap::Parser)]
+    struct Selection {
+        #[command(flatten)]
+        flags: SelectionFlags,
+    }
+
+    #[test]
+    fn empty_namespace_is_rejected() {
+        let parsed = |namespace: &str| Selection::try_parse_from(["x", "-n", namespace]);
+        assert!(parsed("").is_err());
+        assert_eq!(
+            parsed("shop").ok().and_then(|selection| selection.flags.namespace("a")).as_deref(),
+            Some("shop")
+        );
+    }
 
     #[test]
     fn duration_needs_number_and_unit() {

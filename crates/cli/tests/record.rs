@@ -110,6 +110,17 @@ async fn secrets_and_chosen_fields_are_not_recorded() {
 }
 
 #[tokio::test]
+async fn failed_recording_keeps_earlier_file() {
+    let cluster = Cluster::start().await;
+    let file = cluster.path("recording");
+    std::fs::write(&file, "earlier").unwrap();
+    let (code, _, error) = cluster.run(&["record", "unknown", "-o", file.to_str().unwrap()]).await;
+    assert_eq!(code, 1, "{error}");
+    assert_eq!(std::fs::read_to_string(&file).unwrap(), "earlier");
+    assert!(!cluster.path("recording.partial").exists());
+}
+
+#[tokio::test]
 async fn unusable_recording_is_one_line() {
     let cluster = Cluster::start().await;
     let file = cluster.path("recording");

@@ -125,3 +125,37 @@ async fn unusable_state_is_rejected() {
     std::fs::write(&file, damaged).unwrap();
     assert_eq!(cluster.run(&["watch", "cm", "--once", "--since", path]).await.0, 1, "damaged");
 }
+
+/// Returns a ConfigMap that is nested too deeply for a comparison of its fields.
+fn deep_map(value: &str) -> Value {
+    let mut deep = json!(value);
+    for _ in 0..150 {
+        deep = json!([deep]);
+    }
+    json!({
+        "apiVersion": "v1", "kind": "ConfigMap", "extra": deep,
+        "metadata": {"name": "deep", "namespace": "default"},
+    })
+}
+
+#[tokio::test]
+async fn unreadable_object_is_neither_added_nor_deleted() {
+    let cluster = Cluster::start().await;
+    cluster.server.store_recorded(&deep_map("old")).unwrap();
+    let file = cluster.path("state");
+    let file = file.to_str().unwrap();
+    let mut program = cluster.spawn(&["watch", "cm", "-ojsonl", "--checkpoint", file]);
+    program.note("watching 1 object").await;
+    cluster.server.store_recorded(&deep_map("new")).unwrap();
+    let event = program.event().await;
+    assert_eq!((&event["type"], &event["changes"]), (&json!("UPDATED"), &json!([])));
+    assert!(event["problem"].as_str().unwrap().contains("cannot be compared"), "{event}");
+    program.interrupt().await;
+    assert_eq!(program.end().await.0, 130);
+    let arguments = ["watch", "cm", "-ojsonl", "--once", "--since", file];
+    let (code, out, error) = cluster.run(&arguments).await;
+    assert_eq!((code, out.as_str()), (0, ""), "{error}");
+    cluster.server.store_recorded(&deep_map("newer")).unwrap();
+    let (_, out, _) = cluster.run(&arguments).await;
+    assert_eq!(events(&out), pairs(&[("UPDATED", "deep")]));
+}

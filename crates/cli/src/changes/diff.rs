@@ -1,8 +1,13 @@
 //! The fields that differ between two JSON objects.
 
+use std::collections::HashMap;
+
 use serde_json::{Map, Value};
 
-use super::path::{FieldPath, Step};
+use super::{
+    path::{FieldPath, Step},
+    secrets::is_hidden,
+};
 
 /// The fields that identify the items of a list, in the order of preference.
 const ITEM_KEYS: [&str; 10] =
@@ -19,18 +24,36 @@ pub(super) struct Difference<'a> {
 /// Returns the fields that differ, without `metadata.resourceVersion` and `metadata.managedFields`.
 ///
 /// Maps are compared field by field, also if one state does not contain the map. Items of lists are compared
-/// by their name, type or another key, and otherwise by their position.
-pub(super) fn differences<'a>(before: &'a Value, after: &'a Value) -> Vec<Difference<'a>> {
-    let mut differences = Vec::new();
-    compare(&FieldPath::default(), Some(before), Some(after), &mut differences);
-    differences
+/// by their name, type or another key, and otherwise by their position. Items of a hidden list are compared
+/// by their position, because a key would be a part of the path.
+pub(super) fn differences<'a>(
+    is_sensitive: bool,
+    before: &'a Value,
+    after: &'a Value,
+) -> Vec<Difference<'a>> {
+    let mut out = Differences { is_sensitive, found: Vec::new() };
+    compare(&FieldPath::default(), Some(before), Some(after), &mut out);
+    out.found
+}
+
+/// The fields that were found so far.
+struct Differences<'a> {
+    /// Whether the contents of the object are hidden.
+    is_sensitive: bool,
+    found: Vec<Difference<'a>>,
+}
+
+impl<'a> Differences<'a> {
+    fn push(&mut self, path: FieldPath, before: Option<&'a Value>, after: Option<&'a Value>) {
+        self.found.push(Difference { path, before, after });
+    }
 }
 
 fn compare<'a>(
     path: &FieldPath,
     before: Option<&'a Value>,
     after: Option<&'a Value>,
-    out: &mut Vec<Difference<'a>>,
+    out: &mut Differences<'a>,
 ) {
     if before == after || is_ignored(path) {
         return;
@@ -42,14 +65,14 @@ fn compare<'a>(
         (None, Some(Value::Object(after))) if !after.is_empty() => maps(path, None, Some(after), out),
         (Some(Value::Object(before)), None) if !before.is_empty() => maps(path, Some(before), None, out),
         (Some(Value::Array(old)), Some(Value::Array(new))) => {
-            let count = out.len();
+            let count = out.found.len();
             lists(path, old, new, out);
             // Only the order of the items differs.
-            if out.len() == count {
-                out.push(Difference { path: path.clone(), before, after });
+            if out.found.len() == count {
+                out.push(path.clone(), before, after);
             }
         }
-        _ => out.push(Difference { path: path.clone(), before, after }),
+        _ => out.push(path.clone(), before, after),
     }
 }
 
@@ -68,7 +91,7 @@ fn maps<'a>(
     path: &FieldPath,
     before: Option<&'a Map<String, Value>>,
     after: Option<&'a Map<String, Value>>,
-    out: &mut Vec<Difference<'a>>,
+    out: &mut Differences<'a>,
 ) {
     for (name, new) in after.into_iter().flatten() {
         let old = before.and_then(|before| before.get(name));
@@ -84,8 +107,10 @@ fn maps<'a>(
     }
 }
 
-fn lists<'a>(path: &FieldPath, before: &'a [Value], after: &'a [Value], out: &mut Vec<Difference<'a>>) {
-    let key = ITEM_KEYS.into_iter().find(|key| identifies(key, before) && identifies(key, after));
+fn lists<'a>(path: &FieldPath, before: &'a [Value], after: &'a [Value], out: &mut Differences<'a>) {
+    let is_hidden = is_hidden(out.is_sensitive, path);
+    let key =
+        ITEM_KEYS.into_iter().find(|key| !is_hidden && identifies(key, before) && identifies(key, after));
     if let Some(key) = key {
         return items(path, key, before, after, out);
     }
@@ -115,21 +140,22 @@ fn items<'a>(
     key: &'static str,
     before: &'a [Value],
     after: &'a [Value],
-    out: &mut Vec<Difference<'a>>,
+    out: &mut Differences<'a>,
 ) {
-    let step = |item: &Value| path.join(Step::Item { key, value: item[key].clone() });
-    let find = |items: &'a [Value], wanted: &Value| items.iter().find(|item| item[key] == wanted[key]);
-    let mut push = |item: &'a Value, old: Option<&'a Value>, new: Option<&'a Value>| match (old, new) {
-        (Some(_), Some(_)) => compare(&step(item), old, new, out),
-        _ => out.push(Difference { path: step(item), before: old, after: new }),
+    let by_key = |items: &'a [Value]| -> HashMap<String, &'a Value> {
+        items.iter().map(|item| (item[key].to_string(), item)).collect()
     };
+    let (old_items, new_items) = (by_key(before), by_key(after));
+    let step = |item: &Value| path.join(Step::Item { key, value: item[key].clone() });
     for new in after {
-        push(new, find(before, new), Some(new));
-    }
-    for old in before {
-        if find(after, old).is_none() {
-            push(old, Some(old), None);
+        match old_items.get(&new[key].to_string()) {
+            Some(old) if *old == new => {}
+            Some(old) => compare(&step(new), Some(old), Some(new), out),
+            None => out.push(step(new), None, Some(new)),
         }
+    }
+    for old in before.iter().filter(|old| !new_items.contains_key(&old[key].to_string())) {
+        out.push(step(old), Some(old), None);
     }
 }
 
@@ -140,7 +166,7 @@ mod tests {
     use super::*;
 
     fn paths(before: &Value, after: &Value) -> Vec<String> {
-        differences(before, after).iter().map(|difference| difference.path.to_string()).collect()
+        differences(false, before, after).iter().map(|difference| difference.path.to_string()).collect()
     }
 
     #[test]

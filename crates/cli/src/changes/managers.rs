@@ -1,12 +1,18 @@
 //! `Authors`: finds the field manager of a change in the managedFields of both states.
 //!
-//! The server updates the entry of a manager with each of its writes. The manager of a change therefore is a
-//! manager whose entry changed, and which owns the field. The time of an entry has a resolution of one
-//! second, so two writes can have equal entries. In this case, the owner of the field is the best candidate.
+//! The server updates the entry of a manager, and its time, if a write of the manager changes the object. The
+//! manager of a change therefore is a manager with a new time, which owns the field. An entry with its old
+//! time also loses a field that another manager takes or removes, so such an entry is no evidence of a write.
+//!
+//! A manager that never owned a field can remove it. The only writer has then removed the field. The time of
+//! an entry has a resolution of one second, so two writes can have equal times. If no entry has a new time,
+//! the owner of the field is the best candidate for its value, and the manager of a removal is unknown.
+
+use std::collections::HashSet;
 
 use serde_json::Value;
 
-use super::path::{FieldPath, Step, text_of};
+use super::path::{FieldPath, Step};
 
 /// An entry of managedFields.
 #[derive(Clone, Copy, Debug)]
@@ -25,11 +31,17 @@ impl<'a> Entry<'a> {
         self.value["time"].as_str().unwrap_or_default()
     }
 
-    /// Returns whether both entries belong to the same manager.
-    fn is_same_manager(self, other: Self) -> bool {
+    /// Returns the fields that identify the manager. A manager has an entry for each of their values.
+    fn manager(self) -> [&'a str; 4] {
         ["manager", "operation", "apiVersion", "subresource"]
-            .iter()
-            .all(|field| self.value[*field] == other.value[*field])
+            .map(|field| self.value[field].as_str().unwrap_or_default())
+    }
+
+    /// Returns whether a write of this entry can change the field. A write of a subresource such as `status`
+    /// changes only the field with this name.
+    fn can_write(self, path: &FieldPath) -> bool {
+        let subresource = self.value["subresource"].as_str().unwrap_or_default();
+        subresource.is_empty() || path.steps().first() == Some(&Step::Field(subresource.to_owned()))
     }
 
     /// Returns whether the manager owns the field, or the value that contains the field.
@@ -43,7 +55,7 @@ impl<'a> Entry<'a> {
 pub(super) struct Authors<'a> {
     before: Vec<Entry<'a>>,
     after: Vec<Entry<'a>>,
-    /// The entries of the new state that the old state does not contain.
+    /// The entries of the new state whose manager is new, or whose time is new.
     changed: Vec<Entry<'a>>,
 }
 
@@ -55,7 +67,8 @@ impl<'a> Authors<'a> {
             entries.filter(|entry| !entry.name().is_empty()).collect()
         };
         let (before, after) = (entries(before), entries(after));
-        let is_new = |entry: &&Entry<'_>| !before.iter().any(|old| old.value == entry.value);
+        let old: HashSet<_> = before.iter().map(|entry| (entry.manager(), entry.time())).collect();
+        let is_new = |entry: &&Entry<'_>| !old.contains(&(entry.manager(), entry.time()));
         let changed = after.iter().filter(is_new).copied().collect();
         Self { before, after, changed }
     }
@@ -65,27 +78,26 @@ impl<'a> Authors<'a> {
     pub(super) fn of(&self, path: &FieldPath, is_removed: bool) -> Vec<String> {
         let writers = self.changed.iter().copied();
         let candidates: Vec<Entry<'_>> = if is_removed {
-            writers.filter(|entry| self.owned_before(*entry, path)).collect()
+            let owners = self.before.iter().filter(|entry| entry.owns(path));
+            let owners: HashSet<_> = owners.map(|entry| entry.manager()).collect();
+            writers.filter(|entry| owners.contains(&entry.manager())).collect()
         } else {
             writers.filter(|entry| entry.owns(path)).collect()
         };
         let found = if !candidates.is_empty() {
             latest(candidates)
+        } else if is_removed {
+            latest(self.changed.iter().filter(|entry| entry.can_write(path)).copied().collect())
         } else if !self.changed.is_empty() {
             // No manager owns the field: the server changed it because of a write.
             latest(self.changed.clone())
         } else {
-            let entries = if is_removed { &self.before } else { &self.after };
-            latest(entries.iter().filter(|entry| entry.owns(path)).copied().collect())
+            latest(self.after.iter().filter(|entry| entry.owns(path)).copied().collect())
         };
         let mut names: Vec<String> = found.into_iter().map(|entry| entry.name().to_owned()).collect();
         names.sort_unstable();
         names.dedup();
         names
-    }
-
-    fn owned_before(&self, entry: Entry<'_>, path: &FieldPath) -> bool {
-        self.before.iter().any(|old| old.is_same_manager(entry) && old.owns(path))
     }
 }
 
@@ -106,7 +118,36 @@ fn owns(set: &Value, steps: &[Step], value: Option<&Value>) -> bool {
         return true;
     }
     let inner = value.and_then(|value| inside(value, step));
-    children.iter().any(|(name, below)| is_step(name, step, inner) && owns(below, rest, inner))
+    let owns_child = |name: &str| children.get(name).is_some_and(|below| owns(below, rest, inner));
+    let owns_value = || inner.is_some_and(|inner| owns_child(&format!("v:{}", canonical(inner))));
+    match step {
+        Step::Field(name) => owns_child(&format!("f:{name}")),
+        Step::Index(index) => owns_child(&format!("i:{index}")) || owns_value(),
+        Step::Item { key, value } => {
+            let pair = format!("{}:{}", canonical(&(*key).into()), canonical(value));
+            if owns_child(&format!("k:{{{pair}}}")) || owns_value() {
+                return true;
+            }
+            // The set can identify an item by several fields. Only sets with other fields are parsed.
+            let prefix = format!("\"{key}\":");
+            children
+                .iter()
+                .filter(|(name, _)| name.starts_with("k:"))
+                .filter(|(name, _)| !name.contains(&prefix) || name.contains(&pair))
+                .any(|(name, below)| is_item(&name[2..], key, value, inner) && owns(below, rest, inner))
+        }
+    }
+}
+
+/// Returns the JSON of a value with the escapes of the API server.
+fn canonical(value: &Value) -> String {
+    let text = value.to_string();
+    if !text.contains(['<', '>', '&', '\u{2028}', '\u{2029}']) {
+        return text;
+    }
+    [('<', "003c"), ('>', "003e"), ('&', "0026"), ('\u{2028}', "2028"), ('\u{2029}', "2029")]
+        .into_iter()
+        .fold(text, |text, (from, to)| text.replace(from, &format!("\\u{to}")))
 }
 
 /// Returns the value after a step.
@@ -120,22 +161,11 @@ fn inside<'a>(value: &'a Value, step: &Step) -> Option<&'a Value> {
     }
 }
 
-/// Returns whether a name in FieldsV1 is this step. `inner` is the value after the step.
-fn is_step(name: &str, step: &Step, inner: Option<&Value>) -> bool {
-    let Some((kind, text)) = name.split_once(':') else { return false };
-    match (kind, step) {
-        ("f", Step::Field(field)) => text == field,
-        ("i", Step::Index(index)) => text.parse() == Ok(*index),
-        ("k", Step::Item { key, value }) => {
-            let Ok(Value::Object(keys)) = serde_json::from_str(text) else { return false };
-            let own = |name: &str| inner.and_then(|item| item.get(name)).or((name == *key).then_some(value));
-            !keys.is_empty() && keys.iter().all(|(name, wanted)| own(name).is_none_or(|own| own == wanted))
-        }
-        ("v", Step::Index(_) | Step::Item { .. }) => inner.is_some_and(|inner| {
-            serde_json::from_str::<Value>(text).is_ok_and(|item| text_of(&item) == text_of(inner))
-        }),
-        _ => false,
-    }
+/// Returns whether a key in FieldsV1 identifies this item of a list. `inner` is the item.
+fn is_item(text: &str, key: &str, value: &Value, inner: Option<&Value>) -> bool {
+    let Ok(Value::Object(keys)) = serde_json::from_str(text) else { return false };
+    let own = |name: &str| inner.and_then(|item| item.get(name)).or((name == key).then_some(value));
+    !keys.is_empty() && keys.iter().all(|(name, wanted)| own(name).is_none_or(|own| own == wanted))
 }
 
 #[cfg(test)]
@@ -192,12 +222,50 @@ mod tests {
     }
 
     #[test]
+    fn item_is_found_by_several_keys_and_escaped_texts() {
+        let port = "k:{\"containerPort\":80,\"protocol\":\"TCP\"}";
+        let fields = json!({"f:ports": {port: {"f:name": {}}}, "f:args": {"v:\"a\\u0026b\"": {}}});
+        let mut after = object(&[entry("a", 1, &fields), entry("b", 1, &json!({"f:status": {}}))]);
+        after["ports"] = json!([{"containerPort": 80, "protocol": "TCP", "name": "x"}]);
+        after["args"] = json!(["a&b"]);
+        let before = object(&[]);
+        let item = Step::Item { key: "containerPort", value: json!(80) };
+        let name = FieldPath::of_fields(&["ports"]).join(item).join(Step::Field("name".into()));
+        assert_eq!(managers(&before, &after, &name, false), ["a"]);
+        let argument = FieldPath::of_fields(&["args"]).join(Step::Index(0));
+        assert_eq!(managers(&before, &after, &argument, false), ["a"]);
+    }
+
+    #[test]
     fn removal_is_attributed_to_the_writer_that_owned_the_field() {
         let both = json!({"f:spec": {"f:replicas": {}, "f:paused": {}}});
         let before = object(&[entry("a", 1, &both), entry("b", 1, &json!({"f:status": {}}))]);
         let paused = json!({"f:spec": {"f:paused": {}}});
         let after = object(&[entry("a", 2, &paused), entry("b", 2, &json!({"f:status": {}}))]);
         assert_eq!(managers(&before, &after, &replicas(), true), ["a"]);
+    }
+
+    #[test]
+    fn manager_that_lost_a_field_did_not_remove_it() {
+        let labels = |names: &[&str]| {
+            let fields: serde_json::Map<_, _> =
+                names.iter().map(|name| (format!("f:{name}"), json!({}))).collect();
+            json!({"f:metadata": {"f:labels": fields}})
+        };
+        let x = FieldPath::of_fields(&["metadata", "labels", "x"]);
+        let before = object(&[entry("helm", 1, &labels(&["x", "y"]))]);
+        let same_writer = object(&[entry("helm", 1, &labels(&["y"]))]);
+        assert!(managers(&before, &same_writer, &x, true).is_empty(), "the manager is unknown");
+        let alice = entry("alice", 3, &labels(&["z"]));
+        let written = object(&[entry("helm", 1, &labels(&["y"])), alice.clone()]);
+        assert_eq!(managers(&before, &written, &x, true), ["alice"]);
+        let mut kubelet = entry("kubelet", 5, &json!({"f:status": {}}));
+        kubelet["subresource"] = "status".into();
+        let coalesced = object(&[entry("helm", 1, &labels(&["y"])), kubelet]);
+        assert!(managers(&before, &coalesced, &x, true).is_empty(), "a write of the status keeps labels");
+        // Another manager has taken the field.
+        let taken = object(&[entry("helm", 1, &labels(&["y"])), entry("alice", 3, &labels(&["x"]))]);
+        assert_eq!(managers(&before, &taken, &x, false), ["alice"]);
     }
 
     #[test]

@@ -8,7 +8,18 @@ mod secrets;
 use serde_json::Value;
 
 pub(crate) use path::{FieldPath, Pattern, text_of};
-pub(crate) use secrets::{is_hidden, visit_strings};
+pub(crate) use secrets::{is_hidden, visit_scalars};
+
+/// The maximum number of changes of one update. An object of 1 MiB can contain far more fields.
+const MAX_CHANGES: usize = 200;
+
+/// The changes of one update.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub(crate) struct Changes {
+    pub(crate) list: Vec<Change>,
+    /// The number of further changes, which the list does not contain.
+    pub(crate) omitted: usize,
+}
 
 /// A field that differs between two states of an object.
 #[derive(Clone, Debug, PartialEq)]
@@ -31,11 +42,21 @@ pub(crate) enum FieldValue {
     Hidden,
 }
 
-/// Returns the fields that differ, ordered by their names. Ignores `metadata.resourceVersion` and
-/// `metadata.managedFields`.
+/// Returns the selected fields that differ, ordered by their names. An empty selection selects all fields.
+/// Ignores `metadata.resourceVersion` and `metadata.managedFields`.
 ///
 /// `is_sensitive` hides the contents of the object.
-pub(crate) fn changes(is_sensitive: bool, before: &Value, after: &Value) -> Vec<Change> {
+pub(crate) fn changes(is_sensitive: bool, before: &Value, after: &Value, only: &[Pattern]) -> Changes {
+    let mut differences = diff::differences(is_sensitive, before, after);
+    differences.retain(|difference| {
+        only.is_empty() || only.iter().any(|pattern| pattern.concerns(&difference.path))
+    });
+    let omitted = differences.len().saturating_sub(MAX_CHANGES);
+    differences.truncate(MAX_CHANGES);
+    if differences.is_empty() {
+        return Changes::default();
+    }
+    // Finding the managers is the slow part.
     let authors = managers::Authors::new(before, after);
     let change = |difference: diff::Difference<'_>| {
         let value = |value: Option<&Value>| match value {
@@ -50,7 +71,7 @@ pub(crate) fn changes(is_sensitive: bool, before: &Value, after: &Value) -> Vec<
             path: difference.path,
         }
     };
-    diff::differences(before, after).into_iter().map(change).collect()
+    Changes { list: differences.into_iter().map(change).collect(), omitted }
 }
 
 #[cfg(test)]
@@ -68,7 +89,7 @@ mod tests {
                 "data": {"password": text}, "stringData": {"password": text}, "type": text,
             })
         };
-        let changes = changes(true, &secret("old-1"), &secret("new-2"));
+        let changes = changes(true, &secret("old-1"), &secret("new-2"), &[]).list;
         let shown: Vec<_> = changes
             .iter()
             .filter(|change| change.after != FieldValue::Hidden)
@@ -82,8 +103,29 @@ mod tests {
     fn copy_of_object_in_annotation_is_omitted() {
         let last_applied = "kubectl.kubernetes.io/last-applied-configuration";
         let object = |text: &str| json!({"metadata": {"annotations": {last_applied: text}}, "spec": text});
-        let changes = changes(false, &object("a"), &object("b"));
+        let changes = changes(false, &object("a"), &object("b"), &[]).list;
         assert_eq!(changes[0].after, FieldValue::Hidden);
         assert_eq!(changes[1].after, FieldValue::Shown(json!("b")));
+    }
+
+    #[test]
+    fn path_in_secret_contains_no_key_of_list_item() {
+        let secret = |value: &str| json!({"extra": {"arr": [{"name": "LEAK", "value": value}]}, "type": "x"});
+        let changes = changes(true, &secret("a"), &secret("b"), &[]).list;
+        let paths: Vec<_> = changes.iter().map(|change| change.path.to_string()).collect();
+        assert_eq!(paths, ["extra.arr[0].value"]);
+        assert_eq!(changes[0].after, FieldValue::Hidden);
+    }
+
+    #[test]
+    fn changes_beyond_the_limit_are_counted() {
+        let object = |value: i64| {
+            let fields = (0..300).map(|index| (format!("f{index:03}"), json!(value)));
+            json!({"data": fields.collect::<serde_json::Map<_, _>>()})
+        };
+        let all = changes(false, &object(1), &object(2), &[]);
+        assert_eq!((all.list.len(), all.omitted), (MAX_CHANGES, 100));
+        let one = changes(false, &object(1), &object(2), &["data.f299".parse().unwrap()]);
+        assert_eq!((one.list.len(), one.omitted), (1, 0), "the selection precedes the limit");
     }
 }

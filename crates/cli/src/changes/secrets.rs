@@ -21,14 +21,15 @@ pub(crate) fn is_hidden(is_sensitive: bool, path: &FieldPath) -> bool {
     }
 }
 
-/// Calls `visit` with each text in an object, and its path. List items have their position in the path.
-pub(crate) fn visit_strings(value: &mut Value, visit: &mut impl FnMut(&FieldPath, &mut String)) {
+/// Calls `visit` with each text, number and boolean in an object, and its path. List items have their position
+/// in the path.
+pub(crate) fn visit_scalars(value: &mut Value, visit: &mut impl FnMut(&FieldPath, &mut Value)) {
     visit_below(&FieldPath::default(), value, visit);
 }
 
-fn visit_below(path: &FieldPath, value: &mut Value, visit: &mut impl FnMut(&FieldPath, &mut String)) {
+fn visit_below(path: &FieldPath, value: &mut Value, visit: &mut impl FnMut(&FieldPath, &mut Value)) {
     match value {
-        Value::String(text) => visit(path, text),
+        Value::Null => {}
         Value::Array(items) => {
             for (index, item) in items.iter_mut().enumerate() {
                 visit_below(&path.join(Step::Index(index)), item, visit);
@@ -39,6 +40,6 @@ fn visit_below(path: &FieldPath, value: &mut Value, visit: &mut impl FnMut(&Fiel
                 visit_below(&path.join(Step::Field(name.clone())), field, visit);
             }
         }
-        _ => {}
+        scalar => visit(path, scalar),
     }
 }

@@ -27,11 +27,21 @@ pub(crate) use notices::Notice;
 /// An object in the cache: compressed JSON with managedFields.
 pub(crate) type CachedObject = Compressed<DynamicObject>;
 
-/// Returns the JSON of a cached object. Returns null if it cannot be decompressed, because there is not
-/// enough memory.
-pub(crate) fn object_value(object: &CachedObject) -> Value {
-    let json = object.json().ok();
-    json.and_then(|json| serde_json::from_slice(&json).ok()).unwrap_or_default()
+/// The fields of an object cannot be read, although the watch continues with the object.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error(
+    "its fields cannot be compared, because it is nested too deeply or contains a number that is too large"
+)]
+pub(crate) struct UnreadableObject;
+
+/// Returns the JSON of a cached object.
+///
+/// # Errors
+///
+/// Fails if the object is nested more than 128 times, or contains a number that is too large.
+pub(crate) fn object_value(object: &CachedObject) -> Result<Value, UnreadableObject> {
+    let json = object.json().map_err(|_| UnreadableObject)?;
+    serde_json::from_slice(&json).map_err(|_| UnreadableObject)
 }
 
 /// The maximum number of events between the informers and the reader.

@@ -34,12 +34,25 @@ struct Failure {
     since: Instant,
 }
 
+/// Requests that fail because a resourceVersion is expired or too large. The next list usually succeeds.
+#[derive(Debug)]
+struct Expiry {
+    /// The time of the first failure.
+    since: Option<Instant>,
+    /// The number of failed requests before.
+    errors: u64,
+}
+
+/// The number of failures in sequence after which the list does not help.
+const MAX_EXPIRIES: u64 = 3;
+
 /// Remembers the reported incidents.
 #[derive(Debug, Default)]
 pub(super) struct Narrator {
     relists: u64,
     early_ends: u64,
     failure: Option<Failure>,
+    expiry: Option<Expiry>,
     /// The cause of a list that replaces a watch, and the time of the failure.
     relist: Option<(RelistCause, Instant)>,
     /// The time at which the watch after this list started.
@@ -79,10 +92,26 @@ impl Narrator {
         }
     }
 
+    /// Returns whether the relist reports the failure.
+    fn is_reported_by_relist(&mut self, status: &ReflectorStatus) -> bool {
+        if !matches!(status.failing, Some(ErrorClass::Expired | ErrorClass::TooLarge)) {
+            self.expiry = None;
+            return false;
+        }
+        let is_same = self.expiry.as_ref().is_some_and(|expiry| expiry.since == status.failing_since);
+        if !is_same {
+            let errors = status.errors.saturating_sub(1);
+            self.expiry = Some(Expiry { since: status.failing_since, errors });
+        }
+        let before = self.expiry.as_ref().map_or(0, |expiry| expiry.errors);
+        status.errors.saturating_sub(before) < MAX_EXPIRIES
+    }
+
     fn observe_failure(&mut self, status: &ReflectorStatus) -> Option<Notice> {
+        if self.is_reported_by_relist(status) {
+            return None;
+        }
         match (status.failing, &self.failure) {
-            // The relist reports these.
-            (Some(ErrorClass::Expired | ErrorClass::TooLarge), _) => None,
             (Some(class), known) if known.as_ref().is_none_or(|known| known.class != class) => {
                 let since = known.as_ref().map_or_else(Instant::now, |known| known.since);
                 self.failure = Some(Failure { class, since });
@@ -117,8 +146,20 @@ impl Narrator {
 }
 
 impl Notice {
-    /// Returns the notice as a sentence about a resource, without a line break.
-    pub(crate) fn text(&self, resource: &str) -> String {
+    /// Returns the error of a request that the server will also reject later, unless its configuration changes.
+    pub(crate) fn rejection(&self) -> Option<&str> {
+        match self {
+            Self::Failing {
+                class: ErrorClass::Forbidden | ErrorClass::Unauthorized | ErrorClass::Unsupported,
+                error,
+            } => Some(error),
+            _ => None,
+        }
+    }
+
+    /// Returns the notice as a sentence about a resource, without a line break. `has_others` is true if the
+    /// command reads further resources.
+    pub(crate) fn text(&self, resource: &str, has_others: bool) -> String {
         match self {
             Self::Relisted { cause, took, deletions } => {
                 let why = match cause {
@@ -140,9 +181,8 @@ impl Notice {
             }
             Self::Gone => format!("{resource} no longer exist on the server; waiting until they exist again"),
             Self::Failing { class: ErrorClass::Forbidden, .. } => {
-                format!(
-                    "cannot watch {resource}: permission denied (403); other resources continue, and the request is repeated"
-                )
+                let others = if has_others { "other resources continue, and " } else { "" };
+                format!("cannot watch {resource}: permission denied (403); {others}the request is repeated")
             }
             Self::Failing { error, .. } => format!("cannot watch {resource}; retrying: {error}"),
             Self::Recovered { after } => {
@@ -179,7 +219,7 @@ mod tests {
         assert_eq!(narrator.observe(&watching), None);
         assert!(narrator.is_relisted());
         let notice = narrator.finish_relist(3).unwrap();
-        assert_eq!(notice.text("pods"), "watch of pods expired; relisted in 0.2 s, 3 deletions found");
+        assert_eq!(notice.text("pods", false), "watch of pods expired; relisted in 0.2 s, 3 deletions found");
         assert_eq!(narrator.finish_relist(0), None);
     }
 
@@ -190,10 +230,32 @@ mod tests {
             status.phase = Phase::Waiting;
             status.failing = Some(ErrorClass::Forbidden);
         });
-        assert!(matches!(narrator.observe(&forbidden), Some(Notice::Failing { .. })));
+        let notice = narrator.observe(&forbidden).unwrap();
+        assert!(notice.rejection().is_some());
+        assert!(notice.text("pods", true).contains("; other resources continue"));
+        assert!(!notice.text("pods", false).contains("other resources"));
         assert_eq!(narrator.observe(&forbidden), None);
         assert!(matches!(narrator.observe(&status(|_| {})), Some(Notice::Recovered { .. })));
         assert_eq!(narrator.observe(&status(|_| {})), None);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn list_that_always_expires_is_reported() {
+        let mut narrator = Narrator::default();
+        let (first, second) = (Instant::now(), Instant::now() + Duration::from_secs(1));
+        let expired = |errors: u64, since: Instant| {
+            status(|status| {
+                (status.phase, status.failing) = (Phase::Waiting, Some(ErrorClass::Expired));
+                (status.errors, status.failing_since) = (errors, Some(since));
+            })
+        };
+        assert_eq!(narrator.observe(&expired(2, first)), None);
+        // A success was between both failures.
+        assert_eq!(narrator.observe(&expired(4, second)), None);
+        assert_eq!(narrator.observe(&expired(5, second)), None);
+        assert!(matches!(narrator.observe(&expired(6, second)), Some(Notice::Failing { .. })));
+        assert_eq!(narrator.observe(&expired(7, second)), None, "the failure is reported once");
+        assert!(matches!(narrator.observe(&status(|_| {})), Some(Notice::Recovered { .. })));
     }
 
     #[test]
@@ -203,7 +265,7 @@ mod tests {
         });
         let notice = Narrator::default().observe(&gone).unwrap();
         assert_eq!(
-            notice.text("widgets.example.com"),
+            notice.text("widgets.example.com", false),
             "widgets.example.com no longer exist on the server; waiting until they exist again"
         );
     }

@@ -6,11 +6,12 @@ pub(crate) fn printable(text: &str) -> String {
     text.chars().map(|c| if is_unprintable(c) { '\u{fffd}' } else { c }).collect()
 }
 
-/// Returns whether a terminal does not display the character as it is: control characters, and characters
-/// that change the direction of the text.
+/// Returns whether a terminal does not display the character as it is: control characters, line and paragraph
+/// separators, invisible characters, and characters that change the direction of the text.
 fn is_unprintable(c: char) -> bool {
     c.is_control()
-        || matches!(c, '\u{200b}'..='\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}' | '\u{feff}')
+        || matches!(c, '\u{ad}' | '\u{61c}' | '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}')
+        || matches!(c, '\u{2066}'..='\u{2069}' | '\u{feff}' | '\u{e0000}'..='\u{e007f}')
 }
 
 /// Returns the text with at most `max` characters. The last character of a shortened text is "…".
@@ -68,6 +69,8 @@ mod tests {
     #[test]
     fn control_characters_are_replaced() {
         assert_eq!(printable("a\u{1b}[2Jb\n\u{202e}"), "a\u{fffd}[2Jb\u{fffd}\u{fffd}");
+        let invisible = "\u{ad}\u{61c}\u{2028}\u{2029}\u{e0000}\u{e0041}\u{e007f}";
+        assert_eq!(printable(invisible), "\u{fffd}".repeat(7));
     }
 
     #[test]

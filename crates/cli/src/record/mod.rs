@@ -86,15 +86,11 @@ pub(crate) async fn record(session: &Session, flags: &RecordFlags) -> Result<Exi
     };
     let (targets, mut feed) = match opened {
         Ok(Some(opened)) => opened,
-        // The file has no object.
+        // The recording has no object. An earlier file remains.
         unopened => {
-            recording.finish().await.map_err(failed)?;
-            std::fs::remove_file(&flags.output).map_err(|source| CliError::File {
-                operation: "remove",
-                file: flags.output.clone(),
-                source,
-            })?;
-            return unopened.map(|_| ExitStatus::Interrupted);
+            let discarded = recording.discard().map_err(failed);
+            unopened?;
+            return discarded.map(|()| ExitStatus::Interrupted);
         }
     };
     let labels: Vec<_> = targets.iter().map(|target| target.label.as_str()).collect();
@@ -156,7 +152,7 @@ async fn follow(feed: &mut Feed, labels: &[&str], duration: Option<Duration>) ->
                     note(&format!("recording {} of {}", counted(counts.listed, "object"), labels.join(", ")));
                 }
             }
-            Some((number, FeedItem::Notice(notice))) => note(&notice.text(labels[number])),
+            Some((number, FeedItem::Notice(notice))) => note(&notice.text(labels[number], labels.len() > 1)),
         }
     }
 }

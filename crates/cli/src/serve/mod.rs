@@ -3,8 +3,10 @@
 mod timeline;
 
 use std::{
+    fs::OpenOptions,
+    io::{self, Write as _},
     net::{Ipv4Addr, SocketAddr},
-    path::PathBuf,
+    path::{Path, PathBuf},
     time::Duration,
 };
 
@@ -86,9 +88,11 @@ async fn run(flags: &ServeFlags, timeline: Timeline) -> Result<ExitStatus, CliEr
         skipped += usize::from(!apply(&server, &action));
     }
     let address = SocketAddr::from((Ipv4Addr::LOCALHOST, flags.port));
-    let listening = server.listen(address).await.map_err(|error| CliError::Command(Box::new(error)))?;
+    let listening = server.listen(address).await.map_err(|error| {
+        CliError::Command(format!("failed to listen on {address}; use another --port: {error}").into())
+    })?;
     if let Some(path) = &flags.write_kubeconfig {
-        std::fs::write(path, listening.kubeconfig()).map_err(|source| CliError::File {
+        write_private(path, &listening.kubeconfig()).map_err(|source| CliError::File {
             operation: "write",
             file: path.clone(),
             source,
@@ -108,7 +112,7 @@ async fn run(flags: &ServeFlags, timeline: Timeline) -> Result<ExitStatus, CliEr
             let _ = lines.next_line().await;
         } else {
             let delay = action.at.saturating_sub(previous.unwrap_or(action.at));
-            sleep(delay.div_f64(flags.speed).min(MAX_DELAY)).await;
+            sleep(scaled(delay, flags.speed)).await;
         }
         previous = Some(action.at);
         skipped += usize::from(!apply(&server, &action));
@@ -125,11 +129,61 @@ async fn run(flags: &ServeFlags, timeline: Timeline) -> Result<ExitStatus, CliEr
 /// The maximum delay before an event. A very low `--speed` must not overflow the clock.
 const MAX_DELAY: Duration = Duration::from_secs(24 * 60 * 60);
 
+/// Returns the delay at this speed.
+fn scaled(delay: Duration, speed: f64) -> Duration {
+    let seconds = delay.as_secs_f64() / speed;
+    Duration::try_from_secs_f64(seconds).map_or(MAX_DELAY, |delay| delay.min(MAX_DELAY))
+}
+
+/// Writes a file that only the owner can read. An existing file gets the same permissions.
+fn write_private(path: &Path, text: &str) -> io::Result<()> {
+    let mut options = OpenOptions::new();
+    options.write(true).create(true).truncate(true);
+    #[cfg(unix)]
+    std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
+    let mut file = options.open(path)?;
+    #[cfg(unix)]
+    if file.metadata()?.is_file() {
+        use std::os::unix::fs::PermissionsExt as _;
+        file.set_permissions(std::fs::Permissions::from_mode(0o600))?;
+    }
+    file.write_all(text.as_bytes())
+}
+
 /// Changes an object of the server. Returns false if the server does not know the kind.
 fn apply(server: &Server, action: &Action) -> bool {
     if action.is_removal {
         server.remove_recorded(&action.object).is_ok()
     } else {
         server.store_recorded(&action.object).is_ok()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn delay_at_any_speed_is_limited() {
+        let second = Duration::from_secs(1);
+        assert_eq!(scaled(second, 2.0), Duration::from_millis(500));
+        assert_eq!(scaled(second, 1e-300), MAX_DELAY);
+        assert_eq!(scaled(Duration::MAX, f64::MIN_POSITIVE), MAX_DELAY);
+        assert_eq!(scaled(second, f64::MAX), Duration::ZERO);
+    }
+
+    #[cfg(unix)]
+    #[test]
+    fn file_is_private_also_if_it_existed() {
+        use std::os::unix::fs::PermissionsExt as _;
+        let folder = tempfile::tempdir().unwrap();
+        let (new, old) = (folder.path().join("new"), folder.path().join("old"));
+        std::fs::write(&old, "a longer text").unwrap();
+        std::fs::set_permissions(&old, std::fs::Permissions::from_mode(0o644)).unwrap();
+        for path in [new, old] {
+            write_private(&path, "text").unwrap();
+            assert_eq!(std::fs::metadata(&path).unwrap().permissions().mode() & 0o777, 0o600);
+            assert_eq!(std::fs::read_to_string(&path).unwrap(), "text");
+        }
     }
 }

@@ -28,20 +28,23 @@ pub(super) struct Timeline {
     pub(super) actions: Vec<Action>,
 }
 
-/// A resource in the URL of a request.
+/// The objects that a list or a watch selects.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 struct Collection {
     /// `v1`, or a group and a version.
     api_version: String,
     namespace: Option<String>,
     plural: String,
+    /// The selectors in the query of the URL, sorted. Lists with other selectors have other objects.
+    selectors: BTreeSet<String>,
 }
 
 impl Collection {
-    /// Parses the path of a list or a watch.
-    fn parse(path: &str) -> Option<Self> {
-        let path = path.split('?').next().unwrap_or_default().trim_matches('/');
-        let parts: Vec<&str> = path.split('/').collect();
+    /// Parses the path and the query of a list or a watch. The query also contains parameters of one request,
+    /// for example a limit. They do not change the collection.
+    fn parse(url: &str) -> Option<Self> {
+        let (path, query) = url.split_once('?').unwrap_or((url, ""));
+        let parts: Vec<&str> = path.trim_matches('/').split('/').collect();
         let (api_version, rest) = match parts.as_slice() {
             ["api", version, rest @ ..] => ((*version).to_owned(), rest),
             ["apis", group, version, rest @ ..] => (format!("{group}/{version}"), rest),
@@ -52,7 +55,12 @@ impl Collection {
             [plural] => (None, *plural),
             _ => return None,
         };
-        Some(Self { api_version, namespace, plural: plural.to_owned() })
+        let is_selector = |part: &&str| {
+            let (name, value) = part.split_once('=').unwrap_or((part, ""));
+            matches!(name, "labelSelector" | "fieldSelector") && !value.is_empty()
+        };
+        let selectors = query.split('&').filter(is_selector).map(str::to_owned).collect();
+        Some(Self { api_version, namespace, plural: plural.to_owned(), selectors })
     }
 }
 
@@ -77,9 +85,15 @@ impl Timeline {
         let mut reader = Reader::default();
         for body in bodies.iter().filter(|body| body.method == "GET" && body.status == 200) {
             if let Ok(value) = serde_json::from_str(&body.body) {
-                reader.read(body, value);
+                reader.read(&body.path, body.at, value);
             }
         }
+        Self::from(reader)
+    }
+}
+
+impl From<Reader> for Timeline {
+    fn from(reader: Reader) -> Self {
         let crds = reader.crds();
         let Reader { initial: mut actions, events, .. } = reader;
         actions.sort_by_key(|action| version(&action.object));
@@ -89,48 +103,68 @@ impl Timeline {
 }
 
 impl Reader {
-    fn read(&mut self, body: &RecordedBody, mut value: Value) {
+    /// Reads one body of a response to a request of this path, which was received at the time `at`.
+    fn read(&mut self, path: &str, at: Duration, mut value: Value) {
         if value["kind"] == "APIResourceList" {
             let api_version = value["groupVersion"].as_str().unwrap_or_default().to_owned();
             let resources = value["resources"].as_array().cloned().unwrap_or_default();
             self.resources.insert(api_version, resources);
             return;
         }
-        let Some(collection) = Collection::parse(&body.path) else { return };
+        let Some(collection) = Collection::parse(path) else { return };
         if let Some(event) = value["type"].as_str() {
             let is_removal = event == "DELETED";
-            if is_removal || matches!(event, "ADDED" | "MODIFIED") {
-                self.change(&collection, body.at, is_removal, value["object"].take());
+            let is_change = is_removal || matches!(event, "ADDED" | "MODIFIED");
+            let object = value.get_mut("object").filter(|object| is_change && object.is_object());
+            if let Some(object) = object {
+                let object = object.take();
+                self.change(&collection, at, is_removal, object);
             }
             return;
         }
         let kind = value["kind"].as_str().unwrap_or_default().trim_end_matches("List").to_owned();
-        let Some(items) = value["items"].as_array_mut() else { return };
-        for mut item in std::mem::take(items) {
+        let Some(items) = value.get_mut("items").and_then(Value::as_array_mut) else { return };
+        for mut item in std::mem::take(items).into_iter().filter(Value::is_object) {
             // Lists omit the type of their items.
             item["apiVersion"] = collection.api_version.clone().into();
             item["kind"] = kind.clone().into();
             self.pages.entry(collection.clone()).or_default().insert(name(&item));
-            self.change(&collection, body.at, false, item);
+            self.change(&collection, at, false, item);
         }
         if value["metadata"]["continue"].as_str().is_none_or(str::is_empty) {
-            self.complete(&collection, body.at);
+            self.complete(&collection, at);
         }
     }
 
     /// Adds a change, unless the object already has this state.
     fn change(&mut self, collection: &Collection, at: Duration, is_removal: bool, object: Value) {
-        let (name, known) = (name(&object), self.known.entry(collection.clone()).or_default());
+        let name = name(&object);
         if is_removal {
-            known.remove(&name);
-        } else if known.get(&name).is_some_and(|known| version(known) == version(&object)) {
-            return;
+            self.known.entry(collection.clone()).or_default().remove(&name);
+            if self.is_in_other(collection, &name, |_| true) {
+                return;
+            }
         } else {
-            known.insert(name, object.clone());
+            let is_same = |known: &Value| version(known) == version(&object);
+            let is_known = self.is_in_other(collection, &name, is_same);
+            let old = self.known.entry(collection.clone()).or_default().insert(name, object.clone());
+            if is_known || old.as_ref().is_some_and(is_same) {
+                return;
+            }
         }
         let is_initial = !self.listed.contains(collection);
         let action = Action { at, is_initial, is_removal, object };
         if is_initial { self.initial.push(action) } else { self.events.push(action) }
+    }
+
+    /// Returns whether another collection of the same resource has an object with this name. An object that
+    /// no longer fulfils one selector still exists if it fulfils another.
+    fn is_in_other(&self, collection: &Collection, name: &str, is_wanted: impl Fn(&Value) -> bool) -> bool {
+        self.known.iter().any(|(other, objects)| {
+            let is_same_resource =
+                other.api_version == collection.api_version && other.plural == collection.plural;
+            is_same_resource && other != collection && objects.get(name).is_some_and(&is_wanted)
+        })
     }
 
     /// Removes the objects that a complete list no longer contains.
@@ -138,10 +172,13 @@ impl Reader {
         let names = self.pages.remove(collection).unwrap_or_default();
         self.listed.insert(collection.clone());
         let known = self.known.entry(collection.clone()).or_default();
-        let missing: Vec<String> = known.keys().filter(|name| !names.contains(*name)).cloned().collect();
-        for name in missing {
-            let object = known.remove(&name).unwrap_or_default();
-            self.events.push(Action { at, is_initial: false, is_removal: true, object });
+        let missing: Vec<Value> = known
+            .iter()
+            .filter(|(name, _)| !names.contains(*name))
+            .map(|(_, object)| object.clone())
+            .collect();
+        for object in missing {
+            self.change(collection, at, true, object);
         }
     }
 
@@ -193,6 +230,52 @@ fn version(object: &Value) -> u64 {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    fn timeline(bodies: &[(&str, Value)]) -> Timeline {
+        let mut reader = Reader::default();
+        bodies.iter().for_each(|(path, body)| reader.read(path, Duration::ZERO, body.clone()));
+        Timeline::from(reader)
+    }
+
+    fn list(names: &[&str]) -> Value {
+        let items = names.iter().map(|name| json!({"metadata": {"name": name, "resourceVersion": "1"}}));
+        json!({"kind": "PodList", "metadata": {}, "items": items.collect::<Vec<_>>()})
+    }
+
+    #[test]
+    fn lists_with_other_selectors_remove_no_object() {
+        let path =
+            |name: &str, rest: &str| format!("/api/v1/pods?fieldSelector=metadata.name%3D{name}{rest}");
+        let (a, b, again) = (path("a", "&limit=500"), path("b", ""), path("a", "&resourceVersion=5"));
+        let timeline = timeline(&[(&a, list(&["a"])), (&b, list(&["b"])), (&again, list(&[]))]);
+        let actions: Vec<_> = timeline
+            .actions
+            .iter()
+            .map(|action| (name(&action.object), action.is_initial, action.is_removal))
+            .collect();
+        let expected = [("/a", true, false), ("/b", true, false), ("/a", false, true)];
+        assert_eq!(actions, expected.map(|(name, first, last)| (name.to_owned(), first, last)));
+    }
+
+    #[test]
+    fn object_that_fulfils_another_selector_remains() {
+        let (a, b) = ("/api/v1/pods?labelSelector=a", "/api/v1/pods?labelSelector=b");
+        let gone = json!({"type": "DELETED", "object": list(&["x"])["items"][0]});
+        let timeline = timeline(&[(a, list(&["x"])), (b, list(&["x"])), (a, gone.clone()), (b, gone)]);
+        let removals: Vec<_> = timeline.actions.iter().map(|action| action.is_removal).collect();
+        assert_eq!(removals, [false, true], "the object is deleted once, at the last event");
+    }
+
+    #[test]
+    fn items_that_are_not_objects_are_skipped() {
+        let items = json!({"kind": "PodList", "metadata": "x", "items": [1, "x", [], null, {"metadata": 7}]});
+        let event = json!({"type": "ADDED", "object": 3});
+        let timeline = timeline(&[("/api/v1/pods", items), ("/api/v1/pods?watch=true", event)]);
+        assert_eq!(timeline.actions.len(), 1);
+        for body in [json!([]), json!(null), json!("x"), json!({"kind": 1, "items": {}})] {
+            assert!(super::tests::timeline(&[("/api/v1/pods", body)]).actions.is_empty());
+        }
+    }
 
     #[test]
     fn collection_is_parsed_from_path() {

@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use kube_informer::{ClusterId, ErrorClass, Event, Removal, is_sensitive};
+use kube_informer::{ClusterId, Event, Removal, is_sensitive};
 use tokio::time::{Instant, sleep_until};
 
 use super::{
@@ -83,6 +83,7 @@ impl<'a> Watch<'a> {
         flags: &'a WatchFlags,
         terminal: Terminal,
         targets: Vec<Target>,
+        deadline: Option<Instant>,
     ) -> Result<Self, CliError> {
         let printer =
             Printer::new(flags.output, terminal, targets.iter().map(|target| target.label.as_str()));
@@ -106,7 +107,7 @@ impl<'a> Watch<'a> {
             objects: 0,
             printer,
             goal,
-            deadline: flags.timeout.map(|timeout| Instant::now() + timeout),
+            deadline,
             since,
             cluster,
         })
@@ -122,14 +123,7 @@ impl<'a> Watch<'a> {
     ///
     /// Fails if standard output cannot be written, a file is damaged, or the server rejects all first lists.
     pub(super) async fn run(&mut self, feed: &mut Feed) -> Result<End, CliError> {
-        let deadline = self.deadline;
-        let timeout = async {
-            match deadline {
-                Some(deadline) => sleep_until(deadline).await,
-                None => std::future::pending().await,
-            }
-        };
-        let mut timeout = std::pin::pin!(timeout);
+        let mut timeout = std::pin::pin!(reached(self.deadline));
         let mut interrupted = std::pin::pin!(interrupted());
         loop {
             let item = tokio::select! {
@@ -226,10 +220,9 @@ impl<'a> Watch<'a> {
             Event::Deleted { .. } => Some(record(EventType::Deleted, Origin::Relist)),
             Event::Updated { old, new } => {
                 let is_sensitive = is_sensitive(&target.resource.kind);
-                let changes = changes(is_sensitive, &object_value(old), &object_value(new));
-                let record = record(EventType::Updated, Origin::Watch);
-                let record = record.with_selected(changes, &self.flags.only);
-                (!record.changes.is_empty()).then_some(record)
+                let changes = object_value(old)
+                    .and_then(|old| Ok(changes(is_sensitive, &old, &object_value(new)?, &self.flags.only)));
+                record(EventType::Updated, Origin::Watch).with_result(changes)
             }
         }
     }
@@ -247,11 +240,9 @@ impl<'a> Watch<'a> {
     fn handle_notice(&mut self, number: usize, notice: &Notice) -> Result<(), CliError> {
         let label = self.targets[number].label.clone();
         self.printer.flush()?;
-        self.printer.note(&notice.text(&label));
-        let Notice::Failing { class, error } = notice else { return Ok(()) };
-        let is_final =
-            matches!(class, ErrorClass::Forbidden | ErrorClass::Unauthorized | ErrorClass::Unsupported);
-        if is_final && matches!(self.progress[number], Progress::Listing(_)) {
+        let is_listing = matches!(self.progress[number], Progress::Listing(_));
+        let rejection = notice.rejection().filter(|_| is_listing);
+        if let Some(error) = rejection {
             self.progress[number] = Progress::Rejected;
             let is_all = self.progress.iter().all(|progress| matches!(progress, Progress::Rejected));
             // Without a list of each resource, the goal and the changes since the file stay unknown.
@@ -259,6 +250,9 @@ impl<'a> Watch<'a> {
                 let error = format!("cannot watch {label}: {error}");
                 return Err(CliError::Command(error.into()));
             }
+        }
+        self.printer.note(&notice.text(&label, self.targets.len() > 1));
+        if rejection.is_some() {
             self.announce();
         }
         Ok(())
@@ -288,6 +282,18 @@ impl<'a> Watch<'a> {
             Some(goal) => goal.is_reached(is_listed),
             None => self.flags.once && is_listed,
         }
+    }
+}
+
+/// Waits until the deadline. Without a deadline, waits indefinitely.
+///
+/// # Cancel safety
+///
+/// This function is cancel safe, because it only waits.
+pub(super) async fn reached(deadline: Option<Instant>) {
+    match deadline {
+        Some(deadline) => sleep_until(deadline).await,
+        None => std::future::pending().await,
     }
 }
 

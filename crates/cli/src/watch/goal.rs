@@ -91,10 +91,14 @@ fn operator(text: &str) -> Option<(usize, &'static str, Operator)> {
 }
 
 impl Operator {
-    /// Compares numbers by their values, and other texts by their characters.
+    /// Compares numbers by their values, and other texts by their characters. Texts can be equal only if all
+    /// their characters are: the texts 1.1 and 1.10 are different versions. Their order is the order of their
+    /// numbers.
     fn holds(self, field: &Value, wanted: &str) -> bool {
         let text = text_of(field);
-        let numbers = text.parse::<f64>().ok().zip(wanted.parse::<f64>().ok());
+        let is_equality = matches!(self, Self::Equal | Self::NotEqual);
+        let number = text.parse::<f64>().ok().filter(|_| field.is_number() || !is_equality);
+        let numbers = number.filter(|_| text != wanted).zip(wanted.parse::<f64>().ok());
         let order = match numbers {
             Some((field, wanted)) => field.partial_cmp(&wanted),
             None => Some(text.as_str().cmp(wanted)),
@@ -172,7 +176,8 @@ impl Goal {
         let is_unmet = match self.condition {
             Condition::Deleted => is_initial || self.unmet.contains(&key),
             Condition::Exists => false,
-            _ => !self.condition.holds(&object_value(object)),
+            // The condition of an unreadable object is unknown.
+            _ => !object_value(object).is_ok_and(|object| self.condition.holds(&object)),
         };
         if is_unmet {
             self.unmet.insert(key);
@@ -231,6 +236,17 @@ mod tests {
         for condition in
             ["spec.replicas<10", "spec.replicas<=9", "status.phase=Pending", "status.reason", "x!=1"]
         {
+            assert!(!holds(condition, &object), "{condition}");
+        }
+    }
+
+    #[test]
+    fn texts_with_equal_numbers_differ() {
+        let object = json!({"text": "1.10", "number": 1.5, "large": 9_007_199_254_740_993_u64});
+        for condition in ["text=1.10", "text!=1.1", "text>1.05", "number=1.50", "large=9007199254740993"] {
+            assert!(holds(condition, &object), "{condition}");
+        }
+        for condition in ["text=1.1", "text!=1.10", "number!=1.50", "number=1.6"] {
             assert!(!holds(condition, &object), "{condition}");
         }
     }

@@ -7,7 +7,7 @@ use serde_json::Value;
 
 use super::{
     record::{EventRecord, EventType, Origin},
-    state_file::StateFile,
+    state_file::{self, StateFile},
 };
 use crate::{
     changes::{Pattern, changes},
@@ -42,11 +42,12 @@ pub(super) fn missed(
         if entry.id.version == id.version {
             return Ok(());
         }
-        let mut new = object_value(&entry.object);
-        file.hashed(target, &mut new);
-        let changes = changes(is_sensitive(&target.resource.kind), &old, &new);
-        let record = record(&entry.id, EventType::Updated).with_selected(changes, only);
-        if record.changes.is_empty() { Ok(()) } else { print(record) }
+        let changes = state_file::readable(&old).and_then(|old| {
+            let mut new = object_value(&entry.object)?;
+            file.hashed(target, &mut new);
+            Ok(changes(is_sensitive(&target.resource.kind), old, &new, only))
+        });
+        record(&entry.id, EventType::Updated).with_result(changes).map_or(Ok(()), &mut print)
     })?;
     listed.into_values().try_for_each(|entry| print(record(&entry.id, EventType::Added)))
 }

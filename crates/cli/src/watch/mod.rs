@@ -9,11 +9,15 @@ mod record;
 mod state_file;
 mod targets;
 
+use std::io::{Write as _, stderr};
+
+use tokio::time::Instant;
+
 use crate::{
     connection::Session, error::CliError, exit::ExitStatus, feed::Feed, interrupt::interrupted,
     resources::Catalog, terminal::Terminal,
 };
-use event_loop::{End, Watch};
+use event_loop::{End, Watch, reached};
 pub(crate) use flags::WatchFlags;
 pub(crate) use targets::targets;
 
@@ -28,28 +32,65 @@ pub(crate) async fn watch(
     flags: &WatchFlags,
     terminal: Terminal,
 ) -> Result<ExitStatus, CliError> {
+    // The first requests are a part of the time.
+    let deadline = flags.timeout.map(|timeout| Instant::now() + timeout);
     let started = async {
         let catalog = Catalog::read(&session.client).await?;
         let targets = targets(&catalog, &flags.objects, &flags.selection, &session.namespace)?;
-        let watch = Watch::new(session, flags, terminal, targets).await?;
+        let watch = Watch::new(session, flags, terminal, targets, deadline).await?;
         let feed = Feed::start(session.client.clone(), watch.targets())?;
         Ok::<_, CliError>((watch, feed))
     };
     let (mut watch, mut feed) = tokio::select! {
         started = started => started?,
+        () = reached(deadline) => {
+            note("the timeout expired: the server has not listed its resources");
+            return Ok(ExitStatus::TimedOut);
+        }
         () = interrupted() => return Ok(ExitStatus::Interrupted),
     };
     let result = watch.run(&mut feed).await;
     let result = match result {
-        Ok(end) => {
-            let saved = tokio::select! {
-                saved = watch.save(&mut feed) => saved,
-                () = interrupted() => Ok(()),
-            };
-            saved.map(|()| end)
-        }
+        Ok(end) => saved(watch.save(&mut feed), interrupted(), end).await,
         Err(error) => Err(error),
     };
     feed.close().await;
     result.map(End::status)
+}
+
+/// Waits until the state is saved. A second Ctrl-C ends the wait, and the file is then not written.
+async fn saved(
+    save: impl Future<Output = Result<(), CliError>>,
+    interrupt: impl Future<Output = ()>,
+    end: End,
+) -> Result<End, CliError> {
+    tokio::select! {
+        biased;
+        saved = save => saved.map(|()| end),
+        () = interrupt => {
+            note("the state was not saved");
+            Ok(End::Interrupted)
+        }
+    }
+}
+
+/// Prints a line on standard error.
+fn note(text: &str) {
+    // The line is not important enough for an error if standard error is closed.
+    let _ = writeln!(stderr(), "{text}");
+}
+
+#[cfg(test)]
+mod tests {
+    use std::future::{pending, ready};
+
+    use super::*;
+
+    #[tokio::test]
+    async fn interrupted_save_is_no_success() {
+        let end = saved(pending(), ready(()), End::Done).await.unwrap();
+        assert_eq!(end, End::Interrupted);
+        let end = saved(ready(Ok(())), ready(()), End::Done).await.unwrap();
+        assert_eq!(end, End::Done);
+    }
 }

@@ -122,7 +122,7 @@ impl Printer {
         let details = details(record, max_changes, max_chars);
         text.push_str(&format!(
             "{time}  {event}  {:<resources$}  {object:<objects$}  {details}",
-            record.resource
+            printable(&record.resource)
         ));
         text.truncate(text.trim_end().len());
         text
@@ -137,6 +137,7 @@ fn details(record: &EventRecord, max_changes: usize, max_chars: usize) -> String
         Origin::Missed => parts.push("before the start".to_owned()),
         Origin::Initial | Origin::Watch => {}
     }
+    parts.extend(record.problem.clone());
     let mut managers: Option<&[String]> = None;
     // A request for a deletion has no field manager.
     let is_deletion = record.changes.iter().any(|change| change.path == "metadata.deletionTimestamp");
@@ -179,12 +180,21 @@ mod tests {
     use serde_json::json;
 
     use super::*;
-    use crate::{changes::changes, feed::Target, flags::ColorChoice};
+    use crate::{
+        changes::changes,
+        feed::{Target, UnreadableObject},
+        flags::ColorChoice,
+    };
 
     fn record(is_sensitive: bool, before: &Value, after: &Value) -> EventRecord {
+        let changes = changes(is_sensitive, before, after, &[]);
+        update("pods").with_result(Ok(changes)).unwrap()
+    }
+
+    fn update(label: &str) -> EventRecord {
         let resource = ApiResource::from_gvk(&GroupVersionKind::gvk("", "v1", "Pod"));
         let target = Target {
-            label: "pods".to_owned(),
+            label: label.to_owned(),
             resource,
             scope: Scope::Namespaced,
             namespace: None,
@@ -193,8 +203,7 @@ mod tests {
         };
         let key = ObjectKey::new(Some("shop"), "web-0");
         let id = ObjectId { key, uid: Uid::new("u"), version: ResourceVersion::new("7") };
-        let record = EventRecord::new(&target, &id, EventType::Updated, Origin::Watch);
-        record.with_selected(changes(is_sensitive, before, after), &[])
+        EventRecord::new(&target, &id, EventType::Updated, Origin::Watch)
     }
 
     fn line(record: &EventRecord) -> String {
@@ -237,5 +246,18 @@ mod tests {
         let record = record(false, &json!({"a": 1}), &json!({"a": "\u{1b}[2J\nxxxxxxxxxxxxxxxxx"}));
         let line = line(&record);
         assert!(line.ends_with("a: 1 → \u{fffd}[2J\u{fffd}xxxx…"), "{line}");
+    }
+
+    #[test]
+    fn name_of_resource_is_printable() {
+        let line = line(&update("pods\u{1b}[2J\u{202e}.evil"));
+        assert!(line.contains("pods\u{fffd}[2J\u{fffd}.evil"), "{line}");
+    }
+
+    #[test]
+    fn update_of_unreadable_object_has_reason() {
+        let record = update("pods").with_result(Err(UnreadableObject)).unwrap();
+        assert!(line(&record).contains("web-0            its fields cannot be compared, because"));
+        assert!(serde_json::to_string(&record).unwrap().contains("\"problem\":\"its fields cannot"));
     }
 }

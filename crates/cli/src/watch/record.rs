@@ -5,12 +5,9 @@ use serde::Serialize;
 use serde_json::Value;
 
 use crate::{
-    changes::{Change, FieldValue, Pattern},
-    feed::Target,
+    changes::{Change, Changes, FieldValue},
+    feed::{Target, UnreadableObject},
 };
-
-/// The maximum number of changes of one event. An object of 1 MiB can contain far more fields.
-const MAX_CHANGES: usize = 200;
 
 /// The kind of an event.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
@@ -66,6 +63,9 @@ pub(super) struct EventRecord {
     pub(super) changes: Vec<ChangeRecord>,
     /// The number of further changes, which `changes` does not contain.
     pub(super) omitted_changes: usize,
+    /// The reason why the changes of an update are unknown.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) problem: Option<String>,
 }
 
 /// A changed field. A state without the field has no `before` or `after`.
@@ -118,20 +118,22 @@ impl EventRecord {
             resource_version: id.version.as_str().into_owned(),
             changes: Vec::new(),
             omitted_changes: 0,
+            problem: None,
         }
     }
 
-    /// Adds the changes of the selected fields. An empty selection selects all fields.
-    pub(super) fn with_selected(self, mut changes: Vec<Change>, only: &[Pattern]) -> Self {
-        changes.retain(|change| only.is_empty() || only.iter().any(|pattern| pattern.concerns(&change.path)));
-        self.with_changes(changes)
-    }
-
-    fn with_changes(mut self, mut changes: Vec<Change>) -> Self {
-        self.omitted_changes = changes.len().saturating_sub(MAX_CHANGES);
-        changes.truncate(MAX_CHANGES);
-        self.changes = changes.into_iter().map(ChangeRecord::from).collect();
-        self
+    /// Adds the changes of an update, or the reason why they are unknown. Returns `None` if no selected field
+    /// changed.
+    pub(super) fn with_result(mut self, changes: Result<Changes, UnreadableObject>) -> Option<Self> {
+        match changes {
+            Ok(changes) if changes.list.is_empty() => return None,
+            Ok(changes) => {
+                self.omitted_changes = changes.omitted;
+                self.changes = changes.list.into_iter().map(ChangeRecord::from).collect();
+            }
+            Err(problem) => self.problem = Some(problem.to_string()),
+        }
+        Some(self)
     }
 }
 

@@ -11,15 +11,15 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use kube_informer::{FrameReader, FrameWriter, Snapshot, is_sensitive};
+use kube_informer::{FrameReader, FrameWriter, ObjectId, Snapshot, is_sensitive};
 use serde::{Deserialize, Serialize};
-use serde_json::Value;
+use serde_json::{Value, json};
 use siphasher::sip128::{Hasher128 as _, SipHasher13};
 
 use crate::{
-    changes::{FieldPath, is_hidden, visit_strings},
+    changes::{FieldPath, is_hidden, visit_scalars},
     error::CliError,
-    feed::{CachedObject, Target, object_value},
+    feed::{CachedObject, Target, UnreadableObject, object_value},
 };
 
 /// The version of the format. Recordings have the same frames and other versions.
@@ -148,18 +148,42 @@ fn checked_header(bytes: &[u8]) -> io::Result<Header> {
     if last == END { Ok(header) } else { Err(incomplete()) }
 }
 
-/// Replaces the hidden texts of a sensitive object by hashes.
+/// Replaces the hidden texts, numbers and booleans of a sensitive object by hashes.
 fn hash_contents(header: &Header, target: &Target, object: &mut Value) {
     if !is_sensitive(&target.resource.kind) {
         return;
     }
-    visit_strings(object, &mut |path: &FieldPath, text: &mut String| {
+    visit_scalars(object, &mut |path: &FieldPath, value: &mut Value| {
         if is_hidden(true, path) {
             let mut hasher = SipHasher13::new_with_keys(header.key[0], header.key[1]);
-            hasher.write(text.as_bytes());
-            *text = format!("{:032x}", hasher.finish128().as_u128());
+            // The JSON of a text has quotes, so the text and a number have other hashes.
+            hasher.write(value.to_string().as_bytes());
+            *value = format!("{:032x}", hasher.finish128().as_u128()).into();
         }
     });
+}
+
+/// The field of an object of which the file contains only the identity.
+const UNREADABLE: &str = "kubectl-informer/unreadable";
+
+/// Returns the identity of an unreadable object, in the form of an object.
+fn identity(id: &ObjectId) -> Value {
+    json!({
+        "metadata": {
+            "namespace": id.key.namespace(), "name": id.key.name(),
+            "uid": id.uid.as_str(), "resourceVersion": id.version.as_str(),
+        },
+        UNREADABLE: true,
+    })
+}
+
+/// Returns the object, unless the file contains only its identity.
+///
+/// # Errors
+///
+/// Fails if the fields of the object are unknown.
+pub(super) fn readable(object: &Value) -> Result<&Value, UnreadableObject> {
+    if object[UNREADABLE] == true { Err(UnreadableObject) } else { Ok(object) }
 }
 
 /// Writes the objects of all targets. The old file is replaced when the new file is complete.
@@ -219,8 +243,13 @@ fn write_frames(
         let number = u32::try_from(number).map_err(io::Error::other)?;
         let mut block = Vec::new();
         for entry in objects(number as usize).iter() {
-            let mut object = object_value(&entry.object);
-            hash_contents(header, target, &mut object);
+            let object = match object_value(&entry.object) {
+                Ok(mut object) => {
+                    hash_contents(header, target, &mut object);
+                    object
+                }
+                Err(UnreadableObject) => identity(&entry.id),
+            };
             serde_json::to_writer(&mut block, &object)?;
             block.push(b'\n');
             if block.len() >= BLOCK_BYTES {
@@ -248,4 +277,33 @@ fn write_block(
     block.clear();
     writer.write(BLOCK, &payload)?;
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use kube_client::core::{ApiResource, GroupVersionKind};
+    use kube_informer::Scope;
+
+    use super::*;
+
+    #[test]
+    fn all_values_of_secret_are_hashed() {
+        let target = Target {
+            label: "secrets".to_owned(),
+            resource: ApiResource::from_gvk(&GroupVersionKind::gvk("", "v1", "Secret")),
+            scope: Scope::Namespaced,
+            namespace: None,
+            labels: None,
+            fields: None,
+        };
+        let header = Header { cluster: String::new(), targets: Vec::new(), key: [1, 2] };
+        let mut secret = json!({
+            "metadata": {"name": "s"}, "data": {"pin": 12_345, "text": "12345", "flag": true, "list": [1.5, null]},
+        });
+        hash_contents(&header, &target, &mut secret);
+        let text = secret.to_string();
+        assert!(!["12345", "true", "1.5"].iter().any(|value| text.contains(value)), "{text}");
+        assert_ne!(secret["data"]["pin"], secret["data"]["text"]);
+        assert_eq!(secret["metadata"]["name"], "s");
+    }
 }

@@ -21,6 +21,11 @@ pub(crate) fn targets(
     let namespace = selection.namespace(current);
     let mut targets = Vec::new();
     for (resources, name) in objects(arguments)? {
+        if name == Some("") {
+            return Err(CliError::Usage(
+                "the name of an object is empty; use for example pods/web-0".to_owned(),
+            ));
+        }
         for resource in catalog.select(&[resources.to_owned()])? {
             check_watchable(resource)?;
             let mut target = Target::new(resource, namespace.as_deref());
@@ -77,6 +82,16 @@ fn check_watchable(resource: &ServerResource) -> Result<(), CliError> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn empty_name_is_rejected() {
+        for arguments in [&["pods/"][..], &["pods", ""]] {
+            let arguments: Vec<_> = arguments.iter().map(|argument| (*argument).to_owned()).collect();
+            let error =
+                targets(&Catalog::default(), &arguments, &SelectionFlags::default(), "a").unwrap_err();
+            assert!(error.to_string().contains("name of an object is empty"), "{error}");
+        }
+    }
 
     fn parsed(arguments: &[&str]) -> Option<Vec<(String, Option<String>)>> {
         let arguments: Vec<_> = arguments.iter().map(|argument| (*argument).to_owned()).collect();

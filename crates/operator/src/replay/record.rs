@@ -176,6 +176,26 @@ impl Recording {
         })
     }
 
+    /// Stops the recording, and removes the file with the suffix `.partial`. A file of an earlier recording at
+    /// this path remains. After [`finish`](Self::finish), this method does nothing.
+    ///
+    /// # Errors
+    /// Returns [`RecordingError::Io`] if the file cannot be removed.
+    pub fn discard(self) -> Result<(), RecordingError> {
+        let mut state = self.0.state.lock();
+        if matches!(*state, State::Finished(_)) {
+            return Ok(());
+        }
+        // Closes the file, and drops the values of Secrets.
+        *state = State::Stopped(io::Error::other("the recording was discarded"));
+        match fs::remove_file(&self.0.partial) {
+            Err(source) if source.kind() != io::ErrorKind::NotFound => {
+                Err(RecordingError::Io { path: self.0.partial.clone(), source })
+            }
+            _ => Ok(()),
+        }
+    }
+
     /// Returns the number of texts of Secrets, and of other sensitive objects, that placeholders have
     /// replaced so far. Returns `None` if the recording has stopped.
     pub fn hidden_values(&self) -> Option<u64> {

@@ -76,6 +76,20 @@ async fn stopped_recording_stores_no_values() {
     assert!(recording.finish().await.is_err());
 }
 
+#[tokio::test]
+async fn discarded_recording_keeps_earlier_file() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("r");
+    fs::write(&path, "earlier").unwrap();
+    let (recording, client) = Recording::start(&path, client("{}")).unwrap();
+    read(&client, "/api/v1/pods").await;
+    recording.clone().discard().unwrap();
+    assert_eq!(fs::read(&path).unwrap(), b"earlier");
+    assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 1, "the partial file is removed");
+    assert!(recording.finish().await.is_err());
+    assert_eq!(fs::read(&path).unwrap(), b"earlier");
+}
+
 #[test]
 fn finish_neither_blocks_requests_nor_depends_on_its_future() {
     let runtime = tokio::runtime::Builder::new_current_thread().max_blocking_threads(1).build().unwrap();
