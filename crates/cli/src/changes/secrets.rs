@@ -21,8 +21,8 @@ pub(crate) fn is_hidden(is_sensitive: bool, path: &FieldPath) -> bool {
     }
 }
 
-/// Calls `visit` with each text, number and boolean in an object, and its path. List items have their position
-/// in the path.
+/// Calls `visit` with each text, number and boolean in an object, and its path. List items have their
+/// position in the path.
 pub(crate) fn visit_scalars(value: &mut Value, visit: &mut impl FnMut(&FieldPath, &mut Value)) {
     visit_below(&FieldPath::default(), value, visit);
 }

@@ -146,7 +146,8 @@ impl Narrator {
 }
 
 impl Notice {
-    /// Returns the error of a request that the server will also reject later, unless its configuration changes.
+    /// Returns the error of a request that the server will also reject later, unless its configuration
+    /// changes.
     pub(crate) fn rejection(&self) -> Option<&str> {
         match self {
             Self::Failing {

@@ -129,8 +129,8 @@ enum Progress {
     Rejected,
 }
 
-/// Counts events until the time is over, the recording stops, or the user presses Ctrl-C. Prints the number of
-/// events if it has changed.
+/// Counts events until the time is over, the recording stops, or the user presses Ctrl-C. Prints the number
+/// of events if it has changed.
 ///
 /// # Errors
 ///

@@ -176,8 +176,8 @@ impl Recording {
         })
     }
 
-    /// Stops the recording, and removes the file with the suffix `.partial`. A file of an earlier recording at
-    /// this path remains. After [`finish`](Self::finish), this method does nothing.
+    /// Stops the recording, and removes the file with the suffix `.partial`. A file of an earlier recording
+    /// at this path remains. After [`finish`](Self::finish), this method does nothing.
     ///
     /// # Errors
     /// Returns [`RecordingError::Io`] if the file cannot be removed.
