@@ -121,6 +121,18 @@ async fn failed_recording_keeps_earlier_file() {
 }
 
 #[tokio::test]
+async fn only_forbidden_resources_are_an_error() {
+    let cluster = Cluster::start().await;
+    let file = cluster.path("recording");
+    let arguments =
+        ["record", "cm,secrets", "--as", "bob", "--duration", "60s", "-o", file.to_str().unwrap()];
+    let (code, _, error) = cluster.run(&arguments).await;
+    assert_eq!(code, 1, "{error}");
+    assert!(error.lines().last().unwrap().starts_with("error: cannot record "), "{error}");
+    assert!(!file.exists() && !cluster.path("recording.partial").exists());
+}
+
+#[tokio::test]
 async fn unusable_recording_is_one_line() {
     let cluster = Cluster::start().await;
     let file = cluster.path("recording");

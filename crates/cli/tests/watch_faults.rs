@@ -154,3 +154,13 @@ async fn failing_list_is_retried() {
     let mut program = cluster.spawn(&["watch", "cm", "-ojsonl", "--initial"]);
     assert_eq!(program.event().await["name"], "a");
 }
+
+#[tokio::test]
+async fn timeout_includes_the_first_requests() {
+    let cluster = Cluster::start().await;
+    let _fault = cluster.server.faults().always(RequestMatch::any(), Fault::Hang);
+    let arguments = ["watch", "cm", "--until", "create", "--timeout", "200ms"];
+    let (code, _, error) = cluster.run(&arguments).await;
+    assert_eq!(code, 4, "{error}");
+    assert!(error.contains("the timeout expired: the server has not listed its resources"), "{error}");
+}

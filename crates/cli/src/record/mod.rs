@@ -62,7 +62,8 @@ struct Counts {
 ///
 /// # Errors
 ///
-/// Fails if the server cannot be reached, or if the file cannot be written.
+/// Fails if the server cannot be reached or rejects all lists, or if the file cannot be written. The earlier
+/// file then remains.
 pub(crate) async fn record(session: &Session, flags: &RecordFlags) -> Result<ExitStatus, CliError> {
     let failed = |error| CliError::Command(Box::new(error));
     let redaction = Redaction::new(&flags.redact);
@@ -94,8 +95,15 @@ pub(crate) async fn record(session: &Session, flags: &RecordFlags) -> Result<Exi
         }
     };
     let labels: Vec<_> = targets.iter().map(|target| target.label.as_str()).collect();
-    let counts = follow(&mut feed, &labels, flags.duration).await;
+    let counts = follow(&mut feed, &labels, flags.duration, &recording).await;
     feed.close().await;
+    let counts = match counts {
+        Ok(counts) => counts,
+        Err(error) => {
+            recording.discard().map_err(failed)?;
+            return Err(error);
+        }
+    };
     let hidden = recording.hidden_values().unwrap_or_default();
     recording.finish().await.map_err(failed)?;
     let size = std::fs::metadata(&flags.output).map(|file| file.len()).unwrap_or_default();
@@ -112,14 +120,32 @@ pub(crate) async fn record(session: &Session, flags: &RecordFlags) -> Result<Exi
     Ok(ExitStatus::Success)
 }
 
-/// Counts events until the time is over, or the user presses Ctrl-C. Prints the number of events if it has
-/// changed.
-async fn follow(feed: &mut Feed, labels: &[&str], duration: Option<Duration>) -> Counts {
+/// The progress of a resource.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Progress {
+    Listing,
+    Listed,
+    /// The server has rejected the list.
+    Rejected,
+}
+
+/// Counts events until the time is over, the recording stops, or the user presses Ctrl-C. Prints the number
+/// of events if it has changed.
+///
+/// # Errors
+///
+/// Fails if the server rejects the lists of all resources.
+async fn follow(
+    feed: &mut Feed,
+    labels: &[&str],
+    duration: Option<Duration>,
+    recording: &Recording,
+) -> Result<Counts, CliError> {
     let mut counts = Counts::default();
+    let mut progress = vec![Progress::Listing; labels.len()];
     let mut printed = 0;
     let mut ticks = interval(PROGRESS_INTERVAL);
     ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
-    let mut unlisted = labels.len();
     let end = async {
         match duration {
             Some(duration) => sleep(duration).await,
@@ -130,9 +156,13 @@ async fn follow(feed: &mut Feed, labels: &[&str], duration: Option<Duration>) ->
     loop {
         let item = tokio::select! {
             item = feed.next() => item,
-            () = &mut end => return counts,
-            () = &mut interrupted => return counts,
+            () = &mut end => return Ok(counts),
+            () = &mut interrupted => return Ok(counts),
             _ = ticks.tick() => {
+                // The recording stops at its maximum size, and after an error of the disk.
+                if recording.hidden_values().is_none() {
+                    return Ok(counts);
+                }
                 if counts.events > printed {
                     printed = counts.events;
                     note(&format!("recorded {}", counted(printed, "event")));
@@ -141,19 +171,35 @@ async fn follow(feed: &mut Feed, labels: &[&str], duration: Option<Duration>) ->
             }
         };
         match item {
-            None => return counts,
+            None => return Ok(counts),
             Some((_, FeedItem::Event(kube_informer::Event::Added { initial: true, .. }))) => {
                 counts.listed += 1;
             }
             Some((_, FeedItem::Event(_))) => counts.events += 1,
-            Some((_, FeedItem::Synced)) => {
-                unlisted -= 1;
-                if unlisted == 0 {
-                    note(&format!("recording {} of {}", counted(counts.listed, "object"), labels.join(", ")));
-                }
+            Some((number, FeedItem::Synced)) => {
+                advance(&mut progress, number, Progress::Listed, labels, counts.listed);
             }
-            Some((number, FeedItem::Notice(notice))) => note(&notice.text(labels[number], labels.len() > 1)),
+            Some((number, FeedItem::Notice(notice))) => {
+                if let Some(error) = notice.rejection().filter(|_| progress[number] == Progress::Listing) {
+                    if progress.iter().filter(|progress| **progress != Progress::Rejected).count() == 1 {
+                        let error = format!("cannot record {}: {error}", labels[number]);
+                        return Err(CliError::Command(error.into()));
+                    }
+                    advance(&mut progress, number, Progress::Rejected, labels, counts.listed);
+                }
+                note(&notice.text(labels[number], labels.len() > 1));
+            }
         }
+    }
+}
+
+/// Changes the progress of a resource. Prints the number of objects when the last list ends.
+fn advance(progress: &mut [Progress], number: usize, new: Progress, labels: &[&str], objects: usize) {
+    let was_listing = std::mem::replace(&mut progress[number], new) == Progress::Listing;
+    if was_listing && !progress.contains(&Progress::Listing) {
+        let listed = labels.iter().zip(&*progress).filter(|(_, progress)| **progress == Progress::Listed);
+        let listed: Vec<_> = listed.map(|(label, _)| *label).collect();
+        note(&format!("recording {} of {}", counted(objects, "object"), listed.join(", ")));
     }
 }
 
