@@ -9,8 +9,12 @@ use kube_testserver::{Fault, RequestMatch, Status};
 use serde_json::{Value, json};
 
 /// Deletes an object whose watch event gets lost, and lets the watch expire.
-fn expire_with_deletion(cluster: &Cluster, name: &str) {
+async fn expire_with_deletion(cluster: &Cluster, name: &str) {
     let watches = RequestMatch::any().resource("configmaps");
+    // The program prints that it has listed the objects before its watch is open.
+    while cluster.server.open_watches() == 0 {
+        tokio::time::sleep(std::time::Duration::from_millis(10)).await;
+    }
     assert_eq!(cluster.server.lose_next_event(&watches), 1);
     cluster.delete_map(name);
     cluster.server.fail_watches(&watches, Status::expired());
@@ -26,7 +30,7 @@ async fn ten_expiries_miss_no_deletion() {
     program.note("watching 10 objects").await;
     let mut deleted = BTreeSet::new();
     for number in 0..10 {
-        expire_with_deletion(&cluster, &format!("map-{number}"));
+        expire_with_deletion(&cluster, &format!("map-{number}")).await;
         let event = program.event().await;
         assert_eq!((&event["type"], &event["origin"]), (&json!("DELETED"), &json!("relist")));
         assert!(deleted.insert(event["name"].as_str().unwrap().to_owned()));
