@@ -8,6 +8,9 @@ use std::{
 use kube_operator::RecordedBody;
 use serde_json::{Value, json};
 
+/// The maximum difference between the times at which two watches deliver events of the same time.
+const MAX_WATCH_DELAY: Duration = Duration::from_secs(1);
+
 /// A change of an object.
 #[derive(Clone, Debug)]
 pub(super) struct Action {
@@ -95,11 +98,29 @@ impl Timeline {
 impl From<Reader> for Timeline {
     fn from(reader: Reader) -> Self {
         let crds = reader.crds();
-        let Reader { initial: mut actions, events, .. } = reader;
+        let Reader { initial: mut actions, mut events, .. } = reader;
         actions.sort_by_key(|action| version(&action.object));
+        sort_concurrent(&mut events);
         actions.extend(events);
         Self { crds, actions }
     }
+}
+
+/// Sorts the events of different watches by resourceVersion, because the program can receive the later event
+/// first. Events with a larger difference in time can belong to different histories, and stay in their order.
+fn sort_concurrent(events: &mut [Action]) {
+    for last in 1..events.len() {
+        let mut index = last;
+        while index > 0 && is_reversed(&events[index - 1], &events[index]) {
+            events.swap(index - 1, index);
+            index -= 1;
+        }
+    }
+}
+
+fn is_reversed(first: &Action, second: &Action) -> bool {
+    let is_concurrent = second.at.saturating_sub(first.at) <= MAX_WATCH_DELAY;
+    is_concurrent && version(&first.object) > version(&second.object)
 }
 
 impl Reader {
@@ -264,6 +285,20 @@ mod tests {
         let timeline = timeline(&[(a, list(&["x"])), (b, list(&["x"])), (a, gone.clone()), (b, gone)]);
         let removals: Vec<_> = timeline.actions.iter().map(|action| action.is_removal).collect();
         assert_eq!(removals, [false, true], "the object is deleted once, at the last event");
+    }
+
+    #[test]
+    fn concurrent_events_have_the_order_of_their_versions() {
+        let event = |seconds: u64, version: u64| Action {
+            at: Duration::from_secs(seconds),
+            is_initial: false,
+            is_removal: false,
+            object: json!({"metadata": {"resourceVersion": version.to_string()}}),
+        };
+        let mut events = vec![event(0, 28), event(0, 26), event(1, 27), event(9, 5)];
+        sort_concurrent(&mut events);
+        let versions: Vec<_> = events.iter().map(|event| version(&event.object)).collect();
+        assert_eq!(versions, [26, 27, 28, 5], "the last event belongs to another history");
     }
 
     #[test]
