@@ -26,7 +26,7 @@ impl Session {
     ///
     /// # Errors
     ///
-    /// Fails if there is no usable kubeconfig, and the program does not run in a Pod.
+    /// Fails if the kubeconfig cannot be used. Also fails without a kubeconfig outside of a Pod.
     pub(crate) async fn open(flags: &ConnectionFlags) -> Result<Self, CliError> {
         let (config, target, demo) = if flags.demo {
             let demo = Demo::start().await?;
@@ -61,7 +61,7 @@ impl Session {
 ///
 /// # Errors
 ///
-/// Fails if there is no usable kubeconfig, and the program does not run in a Pod.
+/// Fails if the kubeconfig cannot be used. Also fails without a kubeconfig outside of a Pod.
 pub(crate) async fn chosen_config(flags: &ConnectionFlags) -> Result<(Config, String), CliError> {
     let invalid = |source| CliError::Kubeconfig { file: flags.kubeconfig.clone(), source: Box::new(source) };
     let kubeconfig = match &flags.kubeconfig {

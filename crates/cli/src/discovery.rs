@@ -30,7 +30,8 @@ pub(crate) enum DiscoveryError {
     /// The connection broke during the response.
     #[error("the response broke: {0}")]
     Broken(Box<dyn std::error::Error + Send + Sync>),
-    /// There is no complete response in time. The client repeats some failed requests during this time.
+    /// The server sent no complete response in time. The client repeats some failed requests during this
+    /// time.
     #[error("no successful response within {} s; check that the server is available", TIMEOUT.as_secs())]
     TimedOut,
     /// The response is too long.

@@ -16,7 +16,7 @@ pub(crate) enum CliError {
         file: Option<PathBuf>,
         source: Box<KubeconfigError>,
     },
-    /// There is no kubeconfig, and the program does not run in a Pod.
+    /// The program found no kubeconfig, and does not run in a Pod.
     #[error("found no kubeconfig, and this is not a Pod of a cluster; use --kubeconfig FILE, or try --demo")]
     NoCluster {
         #[source]

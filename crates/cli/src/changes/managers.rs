@@ -2,7 +2,7 @@
 //!
 //! The server updates the entry of a manager, and its time, if a write of the manager changes the object. The
 //! manager of a change therefore is a manager with a new time, which owns the field. An entry with its old
-//! time also loses a field that another manager takes or removes, so such an entry is no evidence of a write.
+//! time also loses a field that another manager takes or removes, so such an entry does not prove a write.
 //!
 //! A manager that never owned a field can remove it. The only writer has then removed the field. The time of
 //! an entry has a resolution of one second, so two writes can have equal times. If no entry has a new time,

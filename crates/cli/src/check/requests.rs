@@ -26,7 +26,7 @@ pub(super) enum ProbeError {
     /// The server rejected the request.
     #[error("{code}: {message}")]
     Rejected { code: StatusCode, message: String },
-    /// There is no complete response.
+    /// The server sent no complete response.
     #[error("{0}")]
     Failed(String),
 }

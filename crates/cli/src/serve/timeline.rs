@@ -289,14 +289,14 @@ mod tests {
 
     #[test]
     fn concurrent_events_have_the_order_of_their_versions() {
-        let event = |seconds: u64, version: u64| Action {
-            at: Duration::from_secs(seconds),
-            is_initial: false,
-            is_removal: false,
-            object: json!({"metadata": {"resourceVersion": version.to_string()}}),
-        };
-        let mut events = vec![event(0, 28), event(0, 26), event(1, 27), event(9, 5)];
-        sort_concurrent(&mut events);
+        let mut reader = Reader::default();
+        reader.read("/api/v1/pods", Duration::ZERO, list(&[]));
+        for (seconds, version) in [(0, 28), (0, 26), (1, 27), (9, 5)] {
+            let metadata = json!({"name": version.to_string(), "resourceVersion": version.to_string()});
+            let event = json!({"type": "ADDED", "object": {"metadata": metadata}});
+            reader.read("/api/v1/pods?watch=true", Duration::from_secs(seconds), event);
+        }
+        let events = Timeline::from(reader).actions;
         let versions: Vec<_> = events.iter().map(|event| version(&event.object)).collect();
         assert_eq!(versions, [26, 27, 28, 5], "the last event belongs to another history");
     }
