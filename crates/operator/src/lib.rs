@@ -159,7 +159,9 @@ pub use manager::{
 pub use manager::{CertificateSource, SecureServing};
 pub use rate_limited::rate_limited;
 pub use recorder::{DroppedEvents, EventRecorder, EventType, NewEvent, RecorderError, RecorderStatus};
-pub use replay::{RecordedBody, Recording, RecordingError, Replay, ReplayError, recorded_bodies};
+pub use replay::{
+    RecordedBodies, RecordedBody, Recording, RecordingError, Replay, ReplayError, recorded_bodies,
+};
 pub use shards::{
     cluster_slots::ClusterSharding,
     owned::{OwnedSlots, SlotPermit},

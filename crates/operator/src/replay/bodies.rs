@@ -2,9 +2,21 @@
 
 use std::{collections::HashMap, fs, path::Path, time::Duration};
 
-use kube_informer::{FrameError, FrameReader};
+use kube_informer::FrameError;
 
-use super::{ENTRY, FORMAT_VERSION, RecordingError, entry::Entry};
+use super::{RecordingError, entry::Entry, reader::Entries};
+
+/// Holds the contents of a recording.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct RecordedBodies {
+    /// The bodies in their recorded order. Each event of a watch is one body.
+    pub bodies: Vec<RecordedBody>,
+    /// Whether the file contains the end of the recording. False if the program was killed before
+    /// [`Recording::finish`](super::Recording::finish), or if the file was truncated. Further bodies are then
+    /// missing.
+    pub is_complete: bool,
+}
 
 /// Holds a body of a response, or one event of a watch.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -22,29 +34,22 @@ pub struct RecordedBody {
     pub body: String,
 }
 
-/// Reads the bodies of a [`Recording`](super::Recording) in their recorded order. Each event of a watch is
-/// one body. An incomplete last entry, which a killed program leaves, is ignored.
+/// Reads the bodies of a [`Recording`](super::Recording). If the file was truncated, the result contains the
+/// complete bodies before this place.
 ///
 /// # Errors
 /// Returns [`RecordingError::Io`] if the file cannot be read. Returns [`RecordingError::Unusable`] if it is
 /// not a recording of this version, or if it is damaged.
-pub fn recorded_bodies(path: &Path) -> Result<Vec<RecordedBody>, RecordingError> {
+pub fn recorded_bodies(path: &Path) -> Result<RecordedBodies, RecordingError> {
     let file = fs::read(path).map_err(|source| RecordingError::Io { path: path.to_owned(), source })?;
     read(&file).map_err(|source| RecordingError::Unusable { path: path.to_owned(), source })
 }
 
-fn read(file: &[u8]) -> Result<Vec<RecordedBody>, FrameError> {
+fn read(file: &[u8]) -> Result<RecordedBodies, FrameError> {
     let (mut requests, mut bodies) = (HashMap::new(), Vec::new());
-    for frame in FrameReader::new(file, FORMAT_VERSION)? {
-        let payload = match frame {
-            Ok((ENTRY, payload)) => payload,
-            Ok(_) => continue,
-            Err(FrameError::Truncated) => break,
-            Err(error) => return Err(error),
-        };
-        let entry =
-            serde_json::from_slice(payload).map_err(|_| FrameError::Damaged("an entry is malformed"))?;
-        match entry {
+    let mut entries = Entries::new(file)?;
+    for entry in &mut entries {
+        match entry? {
             Entry::Request { number, method, path } => _ = requests.insert(number, (method, path, 0)),
             Entry::Response { number, status, .. } => {
                 requests.entry(number).and_modify(|request| request.2 = status);
@@ -63,5 +68,5 @@ fn read(file: &[u8]) -> Result<Vec<RecordedBody>, FrameError> {
             Entry::Start { .. } | Entry::End { .. } | Entry::Broken { .. } => {}
         }
     }
-    Ok(bodies)
+    Ok(RecordedBodies { bodies, is_complete: entries.is_complete() })
 }

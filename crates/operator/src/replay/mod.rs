@@ -3,6 +3,7 @@
 mod bodies;
 mod entry;
 mod playback;
+mod reader;
 mod record;
 mod redactor;
 mod timeline;
@@ -11,7 +12,7 @@ use std::{io, path::PathBuf};
 
 use kube_informer::FrameError;
 
-pub use bodies::{RecordedBody, recorded_bodies};
+pub use bodies::{RecordedBodies, RecordedBody, recorded_bodies};
 pub use playback::{Replay, ReplayError};
 pub use record::Recording;
 
@@ -20,6 +21,9 @@ const FORMAT_VERSION: u32 = 2;
 
 /// The tag of the frames with an entry.
 const ENTRY: u8 = 1;
+
+/// The tag of the last frame. Its payload is empty.
+const COMPLETE: u8 = 2;
 
 /// Reports that a recording cannot be written or read.
 #[derive(Debug, thiserror::Error)]

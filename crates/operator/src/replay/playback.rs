@@ -14,13 +14,14 @@ use http::{Request, Response, header::CONTENT_TYPE};
 use http_body::Frame;
 use http_body_util::StreamBody;
 use kube_client::{Client, client::Body};
-use kube_informer::{FrameError, FrameReader};
+use kube_informer::FrameError;
 use parking_lot::Mutex;
 use tower::BoxError;
 
 use super::{
-    ENTRY, FORMAT_VERSION, RecordingError,
+    RecordingError,
     entry::{Entry, route},
+    reader::Entries,
     timeline::{Input, Timeline},
 };
 
@@ -269,17 +270,9 @@ impl Contents {
 
 fn read_recording(file: &[u8]) -> Result<Contents, FrameError> {
     let (mut contents, mut has_start) = (Contents::default(), false);
-    for frame in FrameReader::new(file, FORMAT_VERSION)? {
-        let payload = match frame {
-            Ok((ENTRY, payload)) => payload,
-            Ok(_) => continue,
-            Err(FrameError::Truncated) => break,
-            Err(error) => return Err(error),
-        };
-        let entry =
-            serde_json::from_slice(payload).map_err(|_| FrameError::Damaged("an entry is malformed"))?;
+    for entry in Entries::new(file)? {
         let since = |micros: u64| Duration::from_millis(micros / 1000);
-        match entry {
+        match entry? {
             Entry::Start { default_namespace } => {
                 (contents.default_namespace, has_start) = (default_namespace, true);
             }

@@ -27,7 +27,7 @@ use tokio::time::Instant;
 use tower::BoxError;
 
 use super::{
-    ENTRY, FORMAT_VERSION, RecordingError,
+    COMPLETE, ENTRY, FORMAT_VERSION, RecordingError,
     entry::Entry,
     redactor::{Hook, Redactor},
 };
@@ -62,8 +62,9 @@ const MAX_BODY_BYTES: usize = 64 << 20;
 /// The file contains the methods and URLs of requests, and never their headers and bodies. The file also
 /// contains the bodies of responses. Placeholders replace the values of Secrets and tokens, and the values of
 /// kinds that [`mark_sensitive`](kube_informer::mark_sensitive) marks. In other objects, they replace the
-/// same values of at least 8 characters, and texts of at least 4 characters that equal a value. Messages of
-/// error responses follow the rules of the logs of this crate. Only the owner can read the file.
+/// same values of at least 8 characters, and texts of at least 4 characters that equal a value. In sensitive
+/// objects, numbers become 0, and booleans become false. Messages of error responses follow the rules of the
+/// logs of this crate. Only the owner can read the file.
 ///
 /// Until [`finish`](Self::finish), the file has the suffix `.partial`. In a partial file, an object that
 /// arrived before a Secret can still contain a copy of its values.
@@ -196,8 +197,8 @@ impl Recording {
         }
     }
 
-    /// Returns the number of texts of Secrets, and of other sensitive objects, that placeholders have
-    /// replaced so far. Returns `None` if the recording has stopped.
+    /// Returns the number of values of Secrets, and of other sensitive objects, that were replaced so far.
+    /// Returns `None` if the recording has stopped.
     pub fn hidden_values(&self) -> Option<u64> {
         match &*self.0.state.lock() {
             State::Recording(open) => Some(open.redactor.hidden()),
@@ -355,6 +356,7 @@ impl Open {
             }
             writer.write(tag, &serde_json::to_vec(&entry)?)?;
         }
+        writer.write(COMPLETE, &[])?;
         writer.flush()?;
         fs::rename(&temporary, path)?;
         fs::remove_file(partial)

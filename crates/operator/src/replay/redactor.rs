@@ -38,7 +38,7 @@ pub(super) type Hook = Box<dyn FnMut(&str, &mut Value) + Send>;
 pub(super) struct Redactor {
     /// The function of the program that removes further values.
     hook: Option<Hook>,
-    /// The number of texts of sensitive objects that were replaced.
+    /// The number of values of sensitive objects that were replaced.
     hidden: u64,
     placeholders: HashMap<String, String>,
     issued: HashSet<String>,
@@ -52,7 +52,7 @@ impl Redactor {
         Self { hook, ..Self::default() }
     }
 
-    /// Returns the number of texts of sensitive objects that were replaced.
+    /// Returns the number of values of sensitive objects that were replaced.
     pub(super) fn hidden(&self) -> u64 {
         self.hidden
     }
@@ -105,7 +105,10 @@ impl Redactor {
                     }
                     self.replace_known(part);
                 }
-                name if is_secret => self.hide(part, name == "data"),
+                name if is_secret => {
+                    self.hidden += clear_scalars(part);
+                    self.hide(part, name == "data");
+                }
                 _ if is_token => self.hide(part, false),
                 _ => self.replace_known(part),
             }
@@ -205,6 +208,19 @@ impl Redactor {
             _ => {}
         }
     }
+}
+
+/// Replaces each number by 0, and each boolean by false, so that programs can still decode the object.
+/// Returns how many values it has replaced.
+fn clear_scalars(value: &mut Value) -> u64 {
+    match value {
+        Value::Null | Value::String(_) => return 0,
+        Value::Number(number) => *number = 0.into(),
+        Value::Bool(flag) => *flag = false,
+        Value::Array(items) => return items.iter_mut().map(clear_scalars).sum(),
+        Value::Object(fields) => return fields.values_mut().map(clear_scalars).sum(),
+    }
+    1
 }
 
 /// Replaces the message of an error response, which may contain parts of an object.
