@@ -2,7 +2,11 @@
 
 mod common;
 
+use std::time::Duration;
+
 use common::{Cluster, Program, mode, run};
+use k8s_openapi::api::core::v1::ConfigMap;
+use kube_testserver::{Fault, RequestMatch};
 use serde_json::{Value, json};
 use tokio::process::Command;
 
@@ -144,4 +148,95 @@ async fn unusable_recording_is_one_line() {
     for arguments in [&["serve", path, "--speed", "0"][..], &["serve", path, "--speed", "2", "--hold"]] {
         assert_eq!(run(program(arguments)).await.0, 2);
     }
+}
+
+/// Records two ConfigMaps and one event. Returns the recording and the place of its last event.
+async fn recorded_event(cluster: &Cluster) -> (Vec<u8>, usize) {
+    cluster.create_map("a", "1");
+    cluster.create_map("b", "1");
+    let file = cluster.path("recording");
+    let mut recorder = cluster.spawn(&["record", "cm", "-o", file.to_str().unwrap()]);
+    recorder.note("recording 2 objects").await;
+    cluster.apply_map("a", "the last value", "helm");
+    recorder.note("recorded 1 event").await;
+    recorder.interrupt().await;
+    assert_eq!(recorder.end().await.0, 0);
+    let bytes = std::fs::read(&file).unwrap();
+    let value = b"the last value";
+    let place = bytes.windows(value.len()).rposition(|window| window == value).unwrap();
+    (bytes, place)
+}
+
+#[tokio::test]
+async fn truncated_recording_is_served_with_one_note() {
+    let cluster = Cluster::start().await;
+    let (bytes, place) = recorded_event(&cluster).await;
+    let file = cluster.path("recording");
+    let path = file.to_str().unwrap();
+    for (length, expected) in
+        [(bytes.len() - 1, "2 objects and 1 event at"), (place, "2 objects and 0 events")]
+    {
+        std::fs::write(&file, &bytes[..length]).unwrap();
+        let (code, out, error) = run(program(&["serve", path, "--exit", "--speed", "1000"])).await;
+        assert_eq!((code, error.lines().count()), (0, 1), "{error}");
+        assert!(error.starts_with(&format!("the end of {path} is missing")), "{error}");
+        assert!(out.starts_with(&format!("serving {expected}")) && out.contains("all events"), "{out}");
+    }
+    std::fs::write(&file, &bytes).unwrap();
+    let (code, _, error) = run(program(&["serve", path, "--exit", "--speed", "1000"])).await;
+    assert_eq!((code, &*error), (0, ""));
+}
+
+#[tokio::test]
+async fn signal_during_first_list_keeps_earlier_file() {
+    let cluster = Cluster::start().await;
+    cluster.create_map("a", "1");
+    let file = cluster.path("recording");
+    std::fs::write(&file, "earlier").unwrap();
+    let arguments = ["record", "cm", "-o", file.to_str().unwrap()];
+    for signal in ["-INT", "-TERM"] {
+        cluster.server.faults().next(RequestMatch::any().kind::<ConfigMap>(), Fault::Hang);
+        let mut recorder = cluster.spawn(&arguments);
+        while cluster.server.faults().pending() > 0 {
+            tokio::time::sleep(Duration::from_millis(5)).await;
+        }
+        recorder.signal(signal).await;
+        recorder.note("no list was complete").await;
+        assert_eq!(recorder.end().await, (130, String::new()));
+        assert_eq!(std::fs::read_to_string(&file).unwrap(), "earlier");
+        assert!(!cluster.path("recording.partial").exists());
+    }
+    let _hangs = cluster.server.faults().always(RequestMatch::any().kind::<ConfigMap>(), Fault::Hang);
+    let (code, out, error) = cluster.run(&[&arguments[..], &["--duration", "200ms"]].concat()).await;
+    assert_eq!((code, &*out, error.lines().count()), (1, "", 1), "{error}");
+    assert!(error.contains("no list was complete") && error.contains("use a longer --duration"), "{error}");
+    assert_eq!(std::fs::read_to_string(&file).unwrap(), "earlier");
+}
+
+/// The limit of the shell has the effect of a full disk.
+#[cfg(unix)]
+#[tokio::test]
+async fn recording_on_full_disk_is_one_error() {
+    let cluster = Cluster::start().await;
+    for number in 0..100 {
+        cluster.create_map(&format!("map-{number}"), &"x".repeat(4000));
+    }
+    let file = cluster.path("recording");
+    std::fs::write(&file, "earlier").unwrap();
+    let mut command = Command::new("sh");
+    command.args([
+        "-c",
+        "trap '' XFSZ; ulimit -f 64; exec \"$0\" \"$@\"",
+        env!("CARGO_BIN_EXE_kubectl-informer"),
+    ]);
+    command.arg("--kubeconfig").arg(cluster.path("kubeconfig"));
+    command.args(["record", "cm", "-o", file.to_str().unwrap()]);
+    let (code, out, error) = run(command).await;
+    assert_eq!((code, &*out), (1, ""), "{error}");
+    let last = error.lines().last().unwrap();
+    assert!(
+        last.starts_with("error: cannot access the recording") && last.contains("File too large"),
+        "{error}"
+    );
+    assert_eq!(std::fs::read_to_string(&file).unwrap(), "earlier");
 }

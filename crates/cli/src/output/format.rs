@@ -1,7 +1,7 @@
 //! `Format`: the value of `--output`, and the output of documents.
 
 use std::{
-    io::{Write as _, stdout},
+    io::{Write as _, stderr, stdout},
     str::FromStr,
 };
 
@@ -9,6 +9,7 @@ use jsonpath_rust::{JsonPath as _, parser::parse_json_path};
 use serde::Serialize;
 use serde_json::Value;
 
+use super::text::printable;
 use crate::error::CliError;
 
 /// The form of the output.
@@ -144,6 +145,12 @@ pub(crate) fn print_document(format: &Format, document: &impl Serialize) -> Resu
 pub(crate) fn print_text(text: &str) -> Result<(), CliError> {
     let mut out = stdout().lock();
     out.write_all(text.as_bytes()).and_then(|()| out.flush()).map_err(CliError::Output)
+}
+
+/// Prints a line to standard error. The text can contain names from a cluster.
+pub(crate) fn note(text: &str) {
+    // The line is not important enough for an error if standard error is closed.
+    let _ = writeln!(stderr(), "{}", printable(text));
 }
 
 #[cfg(test)]

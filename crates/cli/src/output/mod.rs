@@ -4,6 +4,6 @@ mod format;
 mod table;
 mod text;
 
-pub(crate) use format::{Format, print_document, print_text};
+pub(crate) use format::{Format, note, print_document, print_text};
 pub(crate) use table::{Align, Table};
 pub(crate) use text::{bytes, counted, printable, shortened};

@@ -3,8 +3,8 @@
 mod redaction;
 
 use std::{
-    io::{Write as _, stderr},
-    path::PathBuf,
+    path::{Path, PathBuf},
+    pin::Pin,
     time::Duration,
 };
 
@@ -20,7 +20,7 @@ use crate::{
     feed::{Feed, FeedItem},
     flags::{SelectionFlags, duration},
     interrupt::interrupted,
-    output::{bytes, counted, print_text, printable},
+    output::{bytes, counted, note, print_text},
     resources::Catalog,
     watch::targets,
 };
@@ -55,6 +55,19 @@ const PROGRESS_INTERVAL: Duration = Duration::from_secs(5);
 struct Counts {
     listed: usize,
     events: usize,
+    /// Whether the list of a resource is complete.
+    has_list: bool,
+}
+
+/// The reason for the end of a recording.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum End {
+    /// The user pressed Ctrl-C.
+    Interrupted,
+    /// The time of `--duration` is over.
+    TimeOver,
+    /// The file is full, or cannot be written.
+    Stopped,
 }
 
 /// Records until the time is over, or the user presses Ctrl-C. Then completes the file, and prints its
@@ -81,9 +94,10 @@ pub(crate) async fn record(session: &Session, flags: &RecordFlags) -> Result<Exi
         let feed = Feed::start(client.clone(), &targets)?;
         Ok::<_, CliError>((targets, feed))
     };
+    let mut interrupted = std::pin::pin!(interrupted());
     let opened = tokio::select! {
         opened = opened => opened.map(Some),
-        () = interrupted() => Ok(None),
+        () = &mut interrupted => Ok(None),
     };
     let (targets, mut feed) = match opened {
         Ok(Some(opened)) => opened,
@@ -95,15 +109,17 @@ pub(crate) async fn record(session: &Session, flags: &RecordFlags) -> Result<Exi
         }
     };
     let labels: Vec<_> = targets.iter().map(|target| target.label.as_str()).collect();
-    let counts = follow(&mut feed, &labels, flags.duration, &recording).await;
+    let mut counts = Counts::default();
+    let end = follow(&mut feed, &labels, flags.duration, &recording, interrupted, &mut counts).await;
     feed.close().await;
-    let counts = match counts {
-        Ok(counts) => counts,
-        Err(error) => {
+    match end {
+        Ok(end) if counts.has_list || end == End::Stopped => {}
+        // A file without a list is not usable. An earlier file remains.
+        unusable => {
             recording.discard().map_err(failed)?;
-            return Err(error);
+            return without_list(unusable?, &flags.output);
         }
-    };
+    }
     let hidden = recording.hidden_values().unwrap_or_default();
     recording.finish().await.map_err(failed)?;
     let size = std::fs::metadata(&flags.output).map(|file| file.len()).unwrap_or_default();
@@ -120,6 +136,16 @@ pub(crate) async fn record(session: &Session, flags: &RecordFlags) -> Result<Exi
     Ok(ExitStatus::Success)
 }
 
+/// Returns the result of a recording that ended before the first list was complete.
+fn without_list(end: End, file: &Path) -> Result<ExitStatus, CliError> {
+    let problem = format!("no list was complete, so {} was not written", file.display());
+    if end == End::Interrupted {
+        note(&problem);
+        return Ok(ExitStatus::Interrupted);
+    }
+    Err(CliError::Command(format!("{problem}; use a longer --duration").into()))
+}
+
 /// The progress of a resource.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Progress {
@@ -129,8 +155,8 @@ enum Progress {
     Rejected,
 }
 
-/// Counts events until the time is over, the recording stops, or the user presses Ctrl-C. Prints the number
-/// of events if it has changed.
+/// Counts events until the time is over, the recording stops, or `interrupted` is ready. Prints the number of
+/// events if it has changed.
 ///
 /// # Errors
 ///
@@ -140,8 +166,9 @@ async fn follow(
     labels: &[&str],
     duration: Option<Duration>,
     recording: &Recording,
-) -> Result<Counts, CliError> {
-    let mut counts = Counts::default();
+    mut interrupted: Pin<&mut impl Future<Output = ()>>,
+    counts: &mut Counts,
+) -> Result<End, CliError> {
     let mut progress = vec![Progress::Listing; labels.len()];
     let mut printed = 0;
     let mut ticks = interval(PROGRESS_INTERVAL);
@@ -152,16 +179,16 @@ async fn follow(
             None => std::future::pending().await,
         }
     };
-    let (mut end, mut interrupted) = (std::pin::pin!(end), std::pin::pin!(interrupted()));
+    let mut end = std::pin::pin!(end);
     loop {
         let item = tokio::select! {
             item = feed.next() => item,
-            () = &mut end => return Ok(counts),
-            () = &mut interrupted => return Ok(counts),
+            () = &mut end => return Ok(End::TimeOver),
+            () = &mut interrupted => return Ok(End::Interrupted),
             _ = ticks.tick() => {
                 // The recording stops at its maximum size, and after an error of the disk.
                 if recording.hidden_values().is_none() {
-                    return Ok(counts);
+                    return Ok(End::Stopped);
                 }
                 if counts.events > printed {
                     printed = counts.events;
@@ -171,12 +198,13 @@ async fn follow(
             }
         };
         match item {
-            None => return Ok(counts),
+            None => return Ok(End::Stopped),
             Some((_, FeedItem::Event(kube_informer::Event::Added { initial: true, .. }))) => {
                 counts.listed += 1;
             }
             Some((_, FeedItem::Event(_))) => counts.events += 1,
             Some((number, FeedItem::Synced)) => {
+                counts.has_list = true;
                 advance(&mut progress, number, Progress::Listed, labels, counts.listed);
             }
             Some((number, FeedItem::Notice(notice))) => {
@@ -201,10 +229,4 @@ fn advance(progress: &mut [Progress], number: usize, new: Progress, labels: &[&s
         let listed: Vec<_> = listed.map(|(label, _)| *label).collect();
         note(&format!("recording {} of {}", counted(objects, "object"), listed.join(", ")));
     }
-}
-
-/// Prints a line on standard error.
-fn note(text: &str) {
-    // The line is not important enough for an error if standard error is closed.
-    let _ = writeln!(stderr(), "{}", printable(text));
 }

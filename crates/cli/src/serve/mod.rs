@@ -19,7 +19,12 @@ use tokio::{
     time::sleep,
 };
 
-use crate::{error::CliError, exit::ExitStatus, interrupt::interrupted, output::print_text};
+use crate::{
+    error::CliError,
+    exit::ExitStatus,
+    interrupt::interrupted,
+    output::{counted, note, print_text},
+};
 use timeline::{Action, Timeline};
 
 /// The options of `serve`.
@@ -57,11 +62,18 @@ fn speed(text: &str) -> Result<f64, String> {
 /// Fails if the file cannot be read, contains no list, or if the port is in use.
 pub(crate) fn serve(flags: &ServeFlags) -> Result<ExitStatus, CliError> {
     let failed = |error| CliError::Command(Box::new(error));
-    let bodies = recorded_bodies(&flags.file).map_err(|error| CliError::Command(Box::new(error)))?;
-    let timeline = Timeline::new(&bodies);
-    drop(bodies);
+    let recorded = recorded_bodies(&flags.file).map_err(|error| CliError::Command(Box::new(error)))?;
+    let timeline = Timeline::new(&recorded.bodies);
+    let is_complete = recorded.is_complete;
+    drop(recorded);
     if timeline.actions.is_empty() {
         return Err(CliError::Usage(format!("{} contains no list of objects", flags.file.display())));
+    }
+    if !is_complete {
+        note(&format!(
+            "the end of {} is missing, so later events are missing; serving the events before",
+            flags.file.display()
+        ));
     }
     let runtime = Builder::new_multi_thread().worker_threads(2).enable_all().build().map_err(failed)?;
     let result = runtime.block_on(async {
@@ -100,8 +112,9 @@ async fn run(flags: &ServeFlags, timeline: Timeline) -> Result<ExitStatus, CliEr
     }
     let events = actions.len();
     print_text(&format!(
-        "serving {} objects and {events} events at {}\n",
-        objects - skipped,
+        "serving {} and {} at {}\n",
+        counted(objects - skipped, "object"),
+        counted(events, "event"),
         listening.url()
     ))?;
     let mut lines = BufReader::new(tokio::io::stdin()).lines();
