@@ -5,7 +5,7 @@ use kube_operator::{AddControllerError, ManagerHandle};
 use tokio::sync::mpsc;
 
 use super::{
-    pages::{get, get_until},
+    requests::{get, get_until},
     *,
 };
 

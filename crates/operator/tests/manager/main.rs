@@ -8,6 +8,7 @@ mod namespaces;
 mod optional;
 mod page;
 mod pages;
+mod requests;
 mod rights;
 #[cfg(feature = "tls")]
 mod secure;

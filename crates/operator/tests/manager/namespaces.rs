@@ -6,7 +6,7 @@ use kube_informer::Phase;
 use serde_json::Value;
 
 use super::{
-    pages::{get, get_until},
+    requests::{get, get_until},
     *,
 };
 

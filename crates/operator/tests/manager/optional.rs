@@ -7,7 +7,7 @@ use kube_client::{
 use kube_informer::Scope;
 
 use super::{
-    pages::{get, get_until},
+    requests::{get, get_until},
     *,
 };
 

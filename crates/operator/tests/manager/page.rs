@@ -10,7 +10,10 @@ use tokio::{
     time::timeout,
 };
 
-use super::*;
+use super::{
+    requests::{Response, get, get_until, manager_with_pages, request},
+    *,
+};
 
 /// The maximum size of a page with its assets, in bytes.
 const MAX_BYTES: usize = 150_000;
@@ -25,70 +28,14 @@ const HOSTILE: &str = "<script>alert(1)</script>";
 /// The path of the page of the hostile key.
 const HOSTILE_PATH: &str = "/ui/key/hostile/%3Cscript%3Ealert%281%29%3C/script%3E";
 
-/// A response with its head.
-struct Response {
-    code: u16,
-    head: String,
-    body: String,
-}
-
-/// Sends a request with these further lines of the head.
-async fn request(address: SocketAddr, method: &str, path: &str, lines: &str) -> Response {
-    let request = async {
-        let mut stream = TcpStream::connect(address).await?;
-        let request = format!("{method} {path} HTTP/1.1\r\n{lines}Connection: close\r\n\r\n");
-        stream.write_all(request.as_bytes()).await?;
-        let mut answer = String::new();
-        stream.read_to_string(&mut answer).await?;
-        std::io::Result::Ok(answer)
-    };
-    let answer = timeout(30 * SECOND, request).await.unwrap().unwrap();
-    let (head, body) = answer.split_once("\r\n\r\n").unwrap();
-    let code = head.split(' ').nth(1).unwrap().parse().unwrap();
-    Response { code, head: head.to_ascii_lowercase(), body: body.to_owned() }
-}
-
-async fn get(address: SocketAddr, path: &str) -> Response {
-    request(address, "GET", path, "Host: localhost\r\n").await
-}
-
-/// Repeats a GET request until the body contains a text.
-async fn get_until(address: SocketAddr, path: &str, text: &str) -> Response {
-    let wait = async {
-        loop {
-            let response = get(address, path).await;
-            if response.body.contains(text) {
-                return response;
-            }
-            sleep(Duration::from_millis(10)).await;
-        }
-    };
-    timeout(30 * SECOND, wait).await.unwrap_or_else(|_| panic!("{path} never contained {text}"))
-}
-
 /// Creates a manager with two controllers: one fails for `bad`, and the keys of the other one are hostile.
 async fn world() -> (World, SocketAddr) {
-    let mut world = World::new(ManagerOptions {
-        bind_address: Some(([127, 0, 0, 1], 0).into()),
-        election: Some(election("first")),
-        explain_changes: true,
-        ..ManagerOptions::default()
-    });
-    world.create("web").await;
-    world.create("bad").await;
-    let controller = world.controller();
-    world.manager.add_controller(controller, |request: Request<ConfigMap>| async move {
-        match request.key.name() {
-            "bad" => Err(Failure::terminal("the moon is in the way")),
-            _ => Ok(Action::Done),
-        }
-    });
+    let (mut world, address) = manager_with_pages(true).await;
     let keys = futures_util::stream::iter([HOSTILE.to_owned()]);
     let controller = KeyController::new("hostile").watches_stream("a stream", keys);
     world.manager.add_key_controller(controller, |_: KeyRequest<String>| async {
         Err::<Action, _>(Failure::terminal("<img src=x onerror=alert(2)>"))
     });
-    let address = world.manager.local_address().unwrap();
     (world, address)
 }
 
@@ -96,12 +43,12 @@ async fn world() -> (World, SocketAddr) {
 async fn each_page_is_complete_small_and_protected() {
     let (world, address) = world().await;
     let (_, stop, running) = world.run();
-    get_until(address, "/", "the moon is in the way").await;
-    let assets = get(address, "/ui/assets/page.css").await.body.len()
-        + get(address, "/ui/assets/page.js").await.body.len()
-        + get(address, "/ui/assets/icon.svg").await.body.len();
+    get_until(address, "/", |_, body| body.contains("the moon is in the way")).await;
+    let assets = get(address, "/ui/assets/page.css").await.1.len()
+        + get(address, "/ui/assets/page.js").await.1.len()
+        + get(address, "/ui/assets/icon.svg").await.1.len();
     for path in PAGES.into_iter().chain(["/ui/key/configmap/default/bad", HOSTILE_PATH]) {
-        let Response { code, head, body } = get(address, path).await;
+        let Response { code, head, body } = request(address, "GET", path, "Host: localhost\r\n").await;
         assert_eq!(code, 200, "{path}");
         assert!(body.len() + assets < MAX_BYTES, "{path} has {} bytes", body.len());
         for line in [
@@ -134,7 +81,7 @@ async fn each_page_is_complete_small_and_protected() {
 async fn tables_contain_the_state_without_a_script() {
     let (world, address) = world().await;
     let (_, stop, running) = world.run();
-    get_until(address, "/", "the moon is in the way").await;
+    get_until(address, "/", |_, body| body.contains("the moon is in the way")).await;
     for (path, texts) in [
         ("/", vec!["Failing key", "href=\"/ui/key/configmap/default/bad\"", "This process is the leader"]),
         ("/ui/caches", vec!["ConfigMap · /api/v1/configmaps", "start: 1", "Watching"]),
@@ -151,7 +98,7 @@ async fn tables_contain_the_state_without_a_script() {
             vec!["the moon is in the way", "ConfigMap was listed", "Failed, waits for a change", "Your code"],
         ),
     ] {
-        let body = get(address, path).await.body;
+        let body = get(address, path).await.1;
         for text in texts {
             assert!(body.contains(text), "{path}: {text} is missing in\n{body}");
         }
@@ -164,20 +111,16 @@ async fn tables_contain_the_state_without_a_script() {
 async fn hostile_texts_are_escaped() {
     let (world, address) = world().await;
     let (_, stop, running) = world.run();
-    get_until(address, HOSTILE_PATH, "onerror=alert(2)").await;
+    get_until(address, HOSTILE_PATH, |_, body| body.contains("onerror=alert(2)")).await;
     for path in ["/", "/ui/reconciles", HOSTILE_PATH] {
-        let body = get(address, path).await.body;
+        let body = get(address, path).await.1;
         assert!(body.contains("&lt;script&gt;alert(1)&lt;/script&gt;"), "{path}\n{body}");
         assert!(body.contains("&lt;img src=x"), "{path}\n{body}");
         assert!(!body.contains(HOSTILE) && !body.contains("<img"), "{path}\n{body}");
     }
     let unknown = get(address, "/ui/key/configmap/%3Cscript%3E%22").await;
-    assert_eq!(unknown.code, 404);
-    assert!(
-        unknown.body.contains("&lt;script&gt;&quot;") && !unknown.body.contains("<script>"),
-        "{}",
-        unknown.body
-    );
+    assert_eq!(unknown.0, 404);
+    assert!(unknown.1.contains("&lt;script&gt;&quot;") && !unknown.1.contains("<script>"), "{}", unknown.1);
     stop.cancel();
     running.await.unwrap().unwrap();
 }
@@ -202,7 +145,7 @@ async fn pages_accept_only_reads_and_local_hosts() {
     let head = request(address, "HEAD", "/ui/caches", "Host: 127.0.0.1\r\n").await;
     assert_eq!((head.code, &*head.body), (200, ""));
     for unknown in ["/ui/unknown", "/ui/key/unknown/key", "/ui/assets/unknown", "/unknown"] {
-        assert_eq!(get(address, unknown).await.code, 404, "{unknown}");
+        assert_eq!(get(address, unknown).await.0, 404, "{unknown}");
     }
     stop.cancel();
     running.await.unwrap().unwrap();
@@ -250,7 +193,7 @@ async fn stream_contains_changes_and_ends_with_the_manager() {
     let (world, address) = world().await;
     let client = world.client.clone();
     let (_, stop, running) = world.run();
-    get_until(address, "/", "the moon is in the way").await;
+    get_until(address, "/", |_, body| body.contains("the moon is in the way")).await;
     let mut updates = Updates::open(address, "/ui/key/configmap/default/web").await;
     assert!(updates.read_until("text/event-stream").await && updates.read_until("retry: 1000").await);
     assert!(updates.read_until("event: section\ndata: manager-state\ndata: <div").await);
@@ -270,7 +213,7 @@ async fn stream_contains_changes_and_ends_with_the_manager() {
 async fn open_streams_do_not_delay_the_shutdown() {
     let (world, address) = world().await;
     let (_, stop, running) = world.run();
-    get_until(address, "/", "the moon is in the way").await;
+    get_until(address, "/", |_, body| body.contains("the moon is in the way")).await;
     let mut streams = Vec::new();
     for path in PAGES {
         let mut updates = Updates::open(address, path).await;
@@ -290,8 +233,8 @@ async fn page_of_the_program_replaces_the_overview() {
     let (mut world, address) = world().await;
     world.manager.map_pages(|pages| pages.route("/", kube_operator::axum::routing::get(async || "my page")));
     let (_, stop, running) = world.run();
-    assert_eq!(get(address, "/").await.body, "my page");
-    assert_eq!(get(address, "/ui/caches").await.code, 200);
+    assert_eq!(get(address, "/").await.1, "my page");
+    assert_eq!(get(address, "/ui/caches").await.0, 200);
     stop.cancel();
     running.await.unwrap().unwrap();
 }
@@ -315,10 +258,10 @@ async fn pages_with_many_long_keys_are_small() {
     let (_, stop, running) = world.run();
     let done = |number: usize| format!("controller-{number}</th><td class=\"number\">300</td>");
     for number in 0..4 {
-        get_until(address, "/ui/reconciles", &done(number)).await;
+        get_until(address, "/ui/reconciles", |_, body| body.contains(&done(number))).await;
     }
     for path in PAGES {
-        let body = get(address, path).await.body;
+        let body = get(address, path).await.1;
         assert!(body.len() < MAX_BYTES, "{path} has {} bytes", body.len());
     }
     stop.cancel();

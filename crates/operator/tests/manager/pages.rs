@@ -9,65 +9,14 @@ use tokio::{
     time::timeout,
 };
 
-use super::*;
-
-/// Sends a GET request. Returns the status code and the body.
-pub(super) async fn get(address: std::net::SocketAddr, path: &str) -> (u16, String) {
-    let request = async {
-        let mut stream = TcpStream::connect(address).await?;
-        let request = format!("GET {path} HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n");
-        stream.write_all(request.as_bytes()).await?;
-        let mut answer = String::new();
-        stream.read_to_string(&mut answer).await?;
-        std::io::Result::Ok(answer)
-    };
-    let answer = timeout(30 * SECOND, request).await.unwrap().unwrap();
-    let code = answer.split(' ').nth(1).unwrap().parse().unwrap();
-    (code, answer.split_once("\r\n\r\n").unwrap().1.to_owned())
-}
-
-/// Repeats a GET request until `is_expected` holds, for at most 30 seconds. Returns the body.
-pub(super) async fn get_until(
-    address: std::net::SocketAddr,
-    path: &str,
-    is_expected: impl Fn(u16, &str) -> bool,
-) -> String {
-    let request = async {
-        loop {
-            let (code, text) = get(address, path).await;
-            if is_expected(code, &text) {
-                return text;
-            }
-            sleep(Duration::from_millis(10)).await;
-        }
-    };
-    timeout(30 * SECOND, request).await.unwrap_or_else(|_| panic!("{path} never had the expected body"))
-}
-
-/// Creates a manager with pages and one controller. The reconcile of `bad` fails, the one of `web` succeeds.
-async fn manager_with_pages() -> (World, std::net::SocketAddr) {
-    let address = Some(([127, 0, 0, 1], 0).into());
-    let mut world = World::new(ManagerOptions {
-        bind_address: address,
-        election: Some(election("first")),
-        ..ManagerOptions::default()
-    });
-    world.create("web").await;
-    world.create("bad").await;
-    let controller = world.controller();
-    world.manager.add_controller(controller, |request: Request<ConfigMap>| async move {
-        match request.key.name() {
-            "bad" => Err(Failure::terminal("the moon is in the way")),
-            _ => Ok(Action::Done),
-        }
-    });
-    let address = world.manager.local_address().unwrap();
-    (world, address)
-}
+use super::{
+    requests::{get, get_until, manager_with_pages},
+    *,
+};
 
 #[tokio::test]
 async fn pages_show_state_and_no_object_contents() {
-    let (mut world, address) = manager_with_pages().await;
+    let (mut world, address) = manager_with_pages(false).await;
     world.manager.add_readyz_check("the weather", || Ok(()));
     let (_, stop, running) = world.run();
     let both_reconciled = |_, text: &str| {
@@ -244,7 +193,7 @@ async fn event_of_a_follower_is_written_and_counted() {
 #[cfg(target_os = "linux")]
 #[tokio::test]
 async fn pages_show_process_and_runtime() {
-    let (world, address) = manager_with_pages().await;
+    let (world, address) = manager_with_pages(false).await;
     let (_, stop, running) = world.run();
     let (_, metrics) = get(address, "/metrics").await;
     let value = |name: &str| -> f64 {
@@ -267,7 +216,7 @@ async fn pages_show_process_and_runtime() {
 
 #[tokio::test]
 async fn revoked_read_permission_makes_readyz_fail() {
-    let (world, address) = manager_with_pages().await;
+    let (world, address) = manager_with_pages(false).await;
     let (server, stop, running) = world.run();
     get_until(address, "/readyz", |code, _| code == 200).await;
     server.access().add_rule(Rule::deny().resources(&["configmaps"]));
@@ -281,7 +230,7 @@ async fn revoked_read_permission_makes_readyz_fail() {
 
 #[tokio::test]
 async fn failed_check_returns_503_with_its_text() {
-    let (mut world, address) = manager_with_pages().await;
+    let (mut world, address) = manager_with_pages(false).await;
     let fails = Arc::new(AtomicBool::new(false));
     let check = |fails: &Arc<AtomicBool>, text: &'static str| {
         let fails = Arc::clone(fails);
@@ -324,7 +273,7 @@ async fn probe_address_serves_only_health_without_texts() {
 
 #[tokio::test]
 async fn idle_connections_do_not_block_requests() {
-    let (world, address) = manager_with_pages().await;
+    let (world, address) = manager_with_pages(false).await;
     let (_, stop, running) = world.run();
     let mut silent = Vec::new();
     for _ in 0..200 {
@@ -339,7 +288,7 @@ async fn idle_connections_do_not_block_requests() {
 
 #[tokio::test]
 async fn kept_connection_is_closed_with_the_manager() {
-    let (world, address) = manager_with_pages().await;
+    let (world, address) = manager_with_pages(false).await;
     let (_, stop, running) = world.run();
     let mut kept = TcpStream::connect(address).await.unwrap();
     let mut part = [0; 12];
@@ -355,7 +304,7 @@ async fn kept_connection_is_closed_with_the_manager() {
     let mut rest = Vec::new();
     timeout(30 * SECOND, kept.read_to_end(&mut rest)).await.unwrap().expect("the connection is closed");
 
-    let (world, address) = manager_with_pages().await;
+    let (world, address) = manager_with_pages(false).await;
     let (_, _stop, running) = world.run();
     let mut kept = TcpStream::connect(address).await.unwrap();
     kept.write_all(b"GET /healthz HTTP/1.1\r\n").await.unwrap();
@@ -367,7 +316,7 @@ async fn kept_connection_is_closed_with_the_manager() {
 
 #[tokio::test]
 async fn readyz_contains_election_error() {
-    let (world, address) = manager_with_pages().await;
+    let (world, address) = manager_with_pages(false).await;
     world.server.access().add_rule(Rule::deny().resources(&["leases"]));
     let (_, stop, running) = world.run();
     let has_error = |_, text: &str| text.contains("cannot read the Lease");
@@ -380,7 +329,7 @@ async fn readyz_contains_election_error() {
 /// The last leader crashed, and the server rejects each write of the Lease.
 #[tokio::test]
 async fn readyz_reports_that_no_process_is_the_leader() {
-    let (world, address) = manager_with_pages().await;
+    let (world, address) = manager_with_pages(false).await;
     let spec = json!({"holderIdentity": "crashed", "leaseDurationSeconds": 1, "renewTime": "2026-01-01T00:00:00.000000Z"});
     let lease = json!({
         "apiVersion": "coordination.k8s.io/v1", "kind": "Lease",
@@ -399,7 +348,7 @@ async fn readyz_reports_that_no_process_is_the_leader() {
 
 #[tokio::test]
 async fn pages_start_before_caches_and_used_address_is_an_error() {
-    let (world, address) = manager_with_pages().await;
+    let (world, address) = manager_with_pages(false).await;
     let _hangs = world.server.faults().always(RequestMatch::any().resource("configmaps"), Fault::Hang);
     let client = world.client.clone();
     let options = ManagerOptions { bind_address: Some(address), ..ManagerOptions::default() };

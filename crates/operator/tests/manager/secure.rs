@@ -19,7 +19,7 @@ use kube_operator::{
 };
 
 use super::{
-    pages::get,
+    requests::get,
     tls::{Certificates, get_unverified},
     *,
 };

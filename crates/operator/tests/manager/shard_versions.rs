@@ -19,7 +19,7 @@ use tokio::{
 };
 
 use super::{
-    pages::get,
+    requests::get,
     shards::{NAMESPACES, Process, SECOND, client, server, wait_until},
 };
 

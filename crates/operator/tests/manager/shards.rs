@@ -33,7 +33,7 @@ use tokio::{
     time::{sleep, timeout},
 };
 
-use super::pages::get;
+use super::requests::get;
 
 pub(crate) const SECOND: Duration = Duration::from_secs(1);
 pub(crate) const DAY: Duration = Duration::from_secs(86_400);

@@ -3,7 +3,7 @@
 use kube_client::api::{Patch, PatchParams};
 use serde_json::Value;
 
-use super::{pages::get_until, *};
+use super::{requests::get_until, *};
 
 #[tokio::test]
 async fn page_why_contains_changed_fields_and_no_values() {
