@@ -5,8 +5,8 @@ use std::{borrow::Cow, fmt, sync::Arc};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::OwnerReference;
 use kube_core::{Resource, metadata::TypeMeta};
 use kube_object::{
-    Cached, Decode, DecodeError, Labels, Object, ObjectId, ObjectIdRef, OwnerReferences, RawObject,
-    ToResource,
+    Cached, Decode, DecodeError, Labels, Object, ObjectId, ObjectIdRef, ObjectMemory, OwnerReferences,
+    RawObject, ToResource,
 };
 use serde::de::DeserializeOwned;
 
@@ -121,6 +121,11 @@ impl<K: Send + Sync + 'static> Object for Compressed<K> {
 
     fn label(&self, name: &str) -> Option<&str> {
         self.labels().get(name)
+    }
+
+    /// The dictionary, which the objects of a cache share, is not counted.
+    fn memory(&self) -> ObjectMemory {
+        ObjectMemory::complete(size_of::<Self>() + self.labels.len() + self.compressed_bytes())
     }
 }
 

@@ -5,8 +5,8 @@ use std::{borrow::Cow, fmt, sync::Arc};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::OwnerReference;
 use kube_core::{Resource, metadata::TypeMeta};
 use kube_object::{
-    Cached, Decode, DecodeError, Labels, Object, ObjectId, ObjectIdRef, OwnerReferences, Persist,
-    PersistError, RawObject, ToResource,
+    Cached, Decode, DecodeError, Labels, Object, ObjectId, ObjectIdRef, ObjectMemory, OwnerReferences,
+    Persist, PersistError, RawObject, ToResource,
 };
 use serde::de::DeserializeOwned;
 
@@ -126,6 +126,14 @@ impl<K: Send + Sync + 'static> Object for Lazy<K> {
 
     fn label(&self, name: &str) -> Option<&str> {
         self.labels().get(name)
+    }
+
+    fn memory(&self) -> ObjectMemory {
+        let labels = match &self.labels {
+            LabelTexts::InJson(..) => 0,
+            LabelTexts::Copied(texts) => texts.len(),
+        };
+        ObjectMemory::complete(size_of::<Self>() + self.json.capacity() + labels)
     }
 }
 

@@ -1,11 +1,11 @@
 //! `Projection`: caches only the fields of an object that a program needs.
 
-use std::{fmt, marker::PhantomData, ops::Deref, sync::Arc};
+use std::{fmt, marker::PhantomData, mem::needs_drop, ops::Deref, sync::Arc};
 
 use kube_core::{Resource, metadata::TypeMeta};
 use kube_object::{
-    Cached, Decode, DecodeError, Labels, Object, ObjectId, ObjectIdRef, Persist, PersistError, RawObject,
-    decode_json,
+    Cached, Decode, DecodeError, Labels, Object, ObjectId, ObjectIdRef, ObjectMemory, Persist, PersistError,
+    RawObject, decode_json,
 };
 use serde::{Serialize, de::DeserializeOwned};
 
@@ -71,6 +71,12 @@ impl<K: 'static, F: Send + Sync + 'static> Object for Projection<K, F> {
 
     fn label(&self, name: &str) -> Option<&str> {
         self.labels().get(name)
+    }
+
+    fn memory(&self) -> ObjectMemory {
+        let bytes = size_of::<Self>() + self.labels.len();
+        // Fields that need no drop have allocated no memory.
+        if needs_drop::<F>() { ObjectMemory::at_least(bytes) } else { ObjectMemory::complete(bytes) }
     }
 }
 

@@ -1,6 +1,7 @@
 //! `InformerFactory`: shares the informers of one cluster by type and selection.
 
 mod any_informer;
+mod erased_informer;
 mod error;
 mod multi_namespace;
 mod registry;

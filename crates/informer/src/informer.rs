@@ -12,7 +12,7 @@ use std::{
 };
 
 use futures_util::{FutureExt, future::BoxFuture};
-use kube_object::{Event, Object};
+use kube_object::{Entry, Event, Object, ObjectMemory};
 use kube_reflector::{Phase, ReflectorStatus};
 use kube_store::{Index, IndexError, Lister, Store};
 use tokio::{runtime::Handle, sync::watch, time::Instant};
@@ -369,6 +369,12 @@ impl<T: Object> Informer<T> {
     /// Returns a watch channel that contains the current status of the reflector.
     pub fn reflector_status(&self) -> watch::Receiver<ReflectorStatus> {
         self.shared.reflector.subscribe()
+    }
+
+    /// Counts the memory of the cached objects and their identities, without indexes. The method visits each
+    /// object, which takes about 10 ms for 100,000 objects. Do not call it often for a large cache.
+    pub fn memory(&self) -> ObjectMemory {
+        self.shared.store.snapshot().iter().map(Entry::memory).sum()
     }
 
     /// Returns the current status of the informer and of its handlers. See [`InformerStatus`].

@@ -96,9 +96,9 @@ pub use kube_compact::{Decoded, Lazy, Projection};
 pub use kube_listwatch as listwatch;
 pub use kube_listwatch::{ErrorClass, ListOptions, ListWatch, ListWatchError, ListerWatcher};
 pub use kube_object::{
-    Cached, Entry, Escaped, Event, KeyRef, Object, ObjectId, ObjectIdRef, ObjectKey, OwnerReferences,
-    ParseKeyError, Persist, Removal, ResourceVersion, Shard, ShardKey, Slot, SlotCount, SlotCountError,
-    SlotSet, StatusText, ToResource, Uid, is_sensitive, mark_sensitive, mask_quoted_values,
+    Cached, Entry, Escaped, Event, KeyRef, Object, ObjectId, ObjectIdRef, ObjectKey, ObjectMemory,
+    OwnerReferences, ParseKeyError, Persist, Removal, ResourceVersion, Shard, ShardKey, Slot, SlotCount,
+    SlotCountError, SlotSet, StatusText, ToResource, Uid, is_sensitive, mark_sensitive, mask_quoted_values,
     set_requested_kind,
 };
 pub use kube_reflector::{FirstList, Phase, ReflectorOptions, ReflectorStatus, RelistCause, RestartCause};

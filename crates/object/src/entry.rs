@@ -2,7 +2,7 @@
 
 use std::{fmt, ops::Deref, sync::Arc};
 
-use crate::{Digest, Object, ObjectIdRef, ObjectKey, ResourceVersion, Uid};
+use crate::{Digest, Object, ObjectIdRef, ObjectKey, ObjectMemory, ResourceVersion, Uid, memory::ARC_BYTES};
 
 /// Identifies one version of an object.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -91,6 +91,14 @@ impl<T> Entry<T> {
 }
 
 impl<T: Object> Entry<T> {
+    /// Returns the memory of the entry, its identity and its object.
+    pub fn memory(&self) -> ObjectMemory {
+        let object = self.object.memory();
+        let ObjectId { key, uid, version } = &self.id;
+        let identity = key.heap_bytes() + uid.heap_bytes() + version.heap_bytes();
+        ObjectMemory { bytes: size_of::<Self>() + identity + ARC_BYTES + object.bytes, ..object }
+    }
+
     /// Creates an entry from an object. The identity is read from the object, and there is no
     /// digest.
     pub fn from_object(object: T) -> Self {

@@ -13,7 +13,7 @@ use std::{
 
 use foldhash::quality::RandomState;
 
-use crate::Escaped;
+use crate::{Escaped, memory::shared_text_bytes};
 
 /// Seeded in each process, so that names with colliding hashes cannot be precomputed.
 static SEEDED: LazyLock<RandomState> = LazyLock::new(RandomState::default);
@@ -70,6 +70,11 @@ impl ObjectKey {
             0 => &self.text,
             len => &self.text[len as usize + 1..],
         }
+    }
+
+    /// Returns the bytes that the key has allocated.
+    pub(crate) fn heap_bytes(&self) -> usize {
+        shared_text_bytes(&self.text)
     }
 
     /// Returns the text `namespace/name`. Returns only `name` for a cluster-scoped object.

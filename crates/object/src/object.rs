@@ -2,7 +2,7 @@
 
 use kube_core::Resource;
 
-use crate::{KeyRef, ResourceVersion, Uid};
+use crate::{KeyRef, ObjectMemory, ResourceVersion, Uid, memory::resource_memory};
 
 /// Identifies one version of an object, with a borrowed key.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -33,6 +33,11 @@ pub trait Object: Send + Sync + 'static {
 
     /// Returns the value of a label. Returns `None` if the object does not have the label.
     fn label(&self, name: &str) -> Option<&str>;
+
+    /// Returns the memory of the value. The default implementation counts only its size.
+    fn memory(&self) -> ObjectMemory {
+        ObjectMemory::at_least(size_of_val(self))
+    }
 }
 
 impl<K: Resource + Send + Sync + 'static> Object for K {
@@ -48,5 +53,9 @@ impl<K: Resource + Send + Sync + 'static> Object for K {
 
     fn label(&self, name: &str) -> Option<&str> {
         self.meta().labels.as_ref()?.get(name).map(String::as_str)
+    }
+
+    fn memory(&self) -> ObjectMemory {
+        resource_memory(self)
     }
 }

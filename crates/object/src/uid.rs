@@ -2,7 +2,7 @@
 
 use std::{borrow::Cow, fmt, sync::Arc};
 
-use crate::Escaped;
+use crate::{Escaped, memory::shared_text_bytes};
 
 /// Holds the `metadata.uid` of an object. An object that is deleted and created again has the same
 /// key and another uid.
@@ -28,6 +28,14 @@ impl Uid {
             Some(bytes) => UidRepr::Uuid(bytes),
             None => UidRepr::Text(text.into()),
         })
+    }
+
+    /// Returns the bytes that the uid has allocated.
+    pub(crate) fn heap_bytes(&self) -> usize {
+        match &self.0 {
+            UidRepr::Uuid(_) => 0,
+            UidRepr::Text(text) => shared_text_bytes(text),
+        }
     }
 
     /// Returns the text of the server, unchanged. Use it in requests and comparisons. Logs must use

@@ -6,7 +6,7 @@
 
 use std::{borrow::Cow, cmp::Ordering, convert::Infallible, fmt, str::FromStr, sync::Arc};
 
-use crate::Escaped;
+use crate::{Escaped, memory::ARC_BYTES};
 
 /// Holds the resourceVersion of an object, a list or a bookmark.
 ///
@@ -42,6 +42,16 @@ impl ResourceVersion {
             (true, Err(_)) => VersionRepr::Large(Arc::new(text.to_owned())),
             (false, _) => VersionRepr::Opaque(Arc::new(text.to_owned())),
         })
+    }
+
+    /// Returns the bytes that the version has allocated.
+    pub(crate) fn heap_bytes(&self) -> usize {
+        match &self.0 {
+            VersionRepr::Number(_) => 0,
+            VersionRepr::Large(text) | VersionRepr::Opaque(text) => {
+                ARC_BYTES + size_of::<String>() + text.capacity()
+            }
+        }
     }
 
     /// Returns the text of the server, unchanged. Use it in requests. Logs must use `Display`, which

@@ -2,10 +2,10 @@
 
 use std::{sync::Arc, time::Duration};
 
-use kube_object::{ResourceVersion, Shard, SlotSet};
+use kube_object::{ObjectMemory, ResourceVersion, Shard, SlotSet};
 use tokio::sync::watch;
 
-use super::registry::{AnyWeakInformer, ErasedInformer};
+use super::erased_informer::{AnyWeakInformer, ErasedInformer};
 use crate::{InformerId, InformerStatus, SlotsError, WaitForLatestError};
 
 /// Refers to an informer of any object type.
@@ -26,6 +26,11 @@ impl AnyInformer {
     /// Returns the current status of the informer and of its handlers.
     pub fn status(&self) -> InformerStatus {
         InformerStatus { adopted: self.is_adopted, ..self.informer.status() }
+    }
+
+    /// Counts the memory of the cached objects. See [`Informer::memory`](crate::Informer::memory).
+    pub fn memory(&self) -> ObjectMemory {
+        self.informer.memory()
     }
 
     /// Returns whether the informer was added to the factory with

@@ -11,6 +11,7 @@ mod configuration;
 mod key;
 mod layout;
 mod live;
+mod memory;
 mod overview;
 mod parts;
 mod queues;
@@ -28,17 +29,18 @@ pub(crate) use security::Access;
 
 use parking_lot::Mutex;
 
-use self::series::SeriesStore;
+use self::{memory::MemoryCounts, series::SeriesStore};
 use crate::ManagerOptions;
 
 /// The data that only the pages for browsers need.
 pub(crate) struct BrowserState {
     options: ManagerOptions,
     series: Mutex<SeriesStore>,
+    memory: MemoryCounts,
 }
 
 impl BrowserState {
     pub(crate) fn new(options: ManagerOptions) -> Self {
-        Self { options, series: Mutex::default() }
+        Self { options, series: Mutex::default(), memory: MemoryCounts::default() }
     }
 }

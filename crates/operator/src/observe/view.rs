@@ -2,7 +2,7 @@
 
 use std::{collections::BTreeMap, fmt};
 
-use kube_informer::{InformerFactory, InformerStatus};
+use kube_informer::{AnyInformer, InformerFactory, InformerStatus};
 
 use crate::{
     ClusterName, Clusters, EventRecorder, OwnedSlots, controller::state::ControllerStates,
@@ -22,16 +22,24 @@ pub(crate) struct ManagerView {
 }
 
 impl ManagerView {
-    /// Returns the informers, sorted by the name of their cluster and their name. `None` is the cluster of
-    /// the manager.
+    /// Returns the status of the informers, sorted by the name of their cluster and their name. `None` is the
+    /// cluster of the manager.
     pub(crate) fn informers(&self) -> Vec<(Option<ClusterName>, InformerStatus)> {
-        let own = self.factory.status().into_iter().map(|informer| (None, informer));
-        let remote = self.clusters.iter().flat_map(Clusters::status).flat_map(|cluster| {
-            let name = cluster.name;
-            cluster.informers.into_iter().map(move |informer| (Some(name.clone()), informer))
+        self.handles().into_iter().map(|(cluster, status, _)| (cluster, status)).collect()
+    }
+
+    /// Returns the informers with their status, in the order of [`informers`](Self::informers).
+    pub(crate) fn handles(&self) -> Vec<(Option<ClusterName>, InformerStatus, AnyInformer)> {
+        let own = self.factory.informers().into_iter().map(|informer| (None, informer));
+        let clusters = self.clusters.iter().flat_map(Clusters::list);
+        let remote = clusters.flat_map(|cluster| {
+            let name = cluster.name().clone();
+            let informers = cluster.factory().informers().into_iter();
+            informers.map(move |informer| (Some(name.clone()), informer))
         });
-        let mut all: Vec<_> = own.chain(remote).collect();
-        all.sort_by(|(a, first), (b, second)| (a, &first.name).cmp(&(b, &second.name)));
+        let with_status = |(cluster, informer): (_, AnyInformer)| (cluster, informer.status(), informer);
+        let mut all: Vec<_> = own.chain(remote).map(with_status).collect();
+        all.sort_by(|(a, first, _), (b, second, _)| (a, &first.name).cmp(&(b, &second.name)));
         all
     }
 

@@ -2,7 +2,11 @@
 
 use std::net::SocketAddr;
 
-use kube_client::api::{Patch, PatchParams};
+use kube_client::{
+    api::{Patch, PatchParams},
+    core::PartialObjectMeta,
+};
+use kube_informer::Lazy;
 use kube_operator::{KeyController, KeyRequest};
 use tokio::{
     io::{AsyncReadExt, AsyncWriteExt},
@@ -103,6 +107,39 @@ async fn tables_contain_the_state_without_a_script() {
             assert!(body.contains(text), "{path}: {text} is missing in\n{body}");
         }
     }
+    stop.cancel();
+    running.await.unwrap().unwrap();
+}
+
+#[tokio::test]
+async fn caches_have_their_counted_memory_and_representation() {
+    let (world, address) = world().await;
+    let factory = world.manager.factory();
+    let metadata = factory.informer::<PartialObjectMeta<ConfigMap>>().unwrap();
+    let lazy = factory.informer::<Lazy<ConfigMap>>().unwrap();
+    let typed = factory.informer::<ConfigMap>().unwrap();
+    let client = world.client.clone();
+    let (_, stop, running) = world.run();
+    let kib = |bytes: usize| format!("{:.1} KiB", bytes as f64 / 1024.0);
+    let cells = || {
+        [
+            (metadata.memory(), "metadata only", ""),
+            (lazy.memory(), "lazy JSON", ""),
+            (typed.memory(), "typed", "≥ "),
+        ]
+        .map(|(memory, name, bound)| {
+            format!("{bound}{}<span class=\"detail\">{name}</span>", kib(memory.bytes))
+        })
+    };
+    let has_cells = |_: u16, body: &str| cells().iter().all(|cell| body.contains(cell));
+    get_until(address, "/", |_, body| body.contains("the moon is in the way")).await;
+    get_until(address, "/ui/caches", has_cells).await;
+    let before = cells();
+    let large = json!({"metadata": {"name": "large"}, "data": {"text": "x".repeat(10_000)}});
+    let large: ConfigMap = serde_json::from_value(large).unwrap();
+    Api::default_namespaced(client).create(&PostParams::default(), &large).await.unwrap();
+    get_until(address, "/ui/caches", |code, body| cells() != before && has_cells(code, body)).await;
+    assert!(lazy.memory().is_complete && lazy.memory().bytes > 10_000 + metadata.memory().bytes / 2);
     stop.cancel();
     running.await.unwrap().unwrap();
 }

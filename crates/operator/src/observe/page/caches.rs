@@ -1,11 +1,13 @@
 //! The caches: objects, delays, events and relists of each informer.
 
-use kube_informer::{Escaped, InformerStatus, Phase};
+use kube_informer::{Escaped, InformerStatus, ObjectMemory, Phase};
 use maud::{Markup, html};
 
 use super::{
     chart::sparkline,
-    parts::{Column, Level, MAX_ROWS, Section, ago, count, empty, error_text, name, rate, state, table},
+    parts::{
+        Column, Level, MAX_ROWS, Section, ago, bytes, count, empty, error_text, name, rate, state, table,
+    },
     series::{Measure, last_rate},
 };
 use crate::{
@@ -76,11 +78,13 @@ fn caches_table(data: &PageState, rows: &[Row<'_>], omitted: usize) -> Markup {
         Column::Text("Cache"),
         Column::Text("State"),
         Column::Number("Objects"),
+        Column::Number("Memory"),
         Column::Number("Last event"),
         Column::Number("Last bookmark"),
         Column::Number("Events"),
         Column::Text("Events, last 10 min"),
     ];
+    let memory = data.browser.memory.latest();
     let series = data.browser.series.lock();
     let row = |(informer, subject): &Row<'_>| {
         let (level, text) = informer_state(informer);
@@ -95,6 +99,10 @@ fn caches_table(data: &PageState, rows: &[Row<'_>], omitted: usize) -> Markup {
                 @if let Some(error) = failing_error(informer) { span.detail { (error_text(error)) } }
             },
             html! { (count(informer.objects as u64)) },
+            html! {
+                (memory.get(subject).map_or_else(|| "–".to_owned(), memory_text))
+                span.detail { (representation(informer.representation)) }
+            },
             html! { (ago(informer.event_age)) },
             html! { (ago(informer.bookmark_age)) },
             html! { (rate(last_rate(&events))) },
@@ -102,7 +110,32 @@ fn caches_table(data: &PageState, rows: &[Row<'_>], omitted: usize) -> Markup {
         ]
     };
     let rows: Vec<_> = rows.iter().map(row).collect();
-    table("Objects and events of each cache", &columns, &rows, omitted)
+    html! {
+        (table("Objects and events of each cache", &columns, &rows, omitted))
+        p.quiet {
+            "Memory: the objects and their identities, without indexes. ≥: typed objects and projections have \
+             further fields, which are not counted."
+        }
+    }
+}
+
+/// Returns the counted memory of a cache.
+fn memory_text(memory: &ObjectMemory) -> String {
+    let bytes = bytes(memory.bytes);
+    if memory.is_complete { bytes } else { format!("≥ {bytes}") }
+}
+
+/// Returns the representation of the objects of this type.
+fn representation(type_name: &str) -> &'static str {
+    let outer = type_name.split('<').next().unwrap_or_default();
+    match outer.rsplit("::").next().unwrap_or_default() {
+        "PartialObjectMeta" => "metadata only",
+        "Projection" => "projection",
+        "Lazy" => "lazy JSON",
+        "Compressed" => "compressed JSON",
+        "DynamicObject" => "dynamic",
+        _ => "typed",
+    }
 }
 
 /// Returns the last error if requests fail now.

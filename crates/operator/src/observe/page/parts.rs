@@ -172,6 +172,20 @@ pub(super) fn count(number: u64) -> String {
     groups.join(",")
 }
 
+/// Returns a number of bytes with a unit.
+pub(super) fn bytes(number: usize) -> String {
+    const UNITS: [&str; 4] = ["KiB", "MiB", "GiB", "TiB"];
+    if number < 1024 {
+        return format!("{number} B");
+    }
+    let (mut value, mut unit) = (number as f64 / 1024.0, 0);
+    while value >= 1023.95 && unit + 1 < UNITS.len() {
+        value /= 1024.0;
+        unit += 1;
+    }
+    format!("{value:.1} {}", UNITS[unit])
+}
+
 /// Returns a duration with a unit that suits its length.
 pub(super) fn duration(time: Duration) -> String {
     let seconds = time.as_secs();
@@ -212,6 +226,7 @@ mod tests {
     #[test]
     fn numbers_and_times_are_readable() {
         assert_eq!([0, 999, 1000, 1_234_567].map(count), ["0", "999", "1,000", "1,234,567"]);
+        assert_eq!([0, 1023, 1536, 3 << 20].map(bytes), ["0 B", "1023 B", "1.5 KiB", "3.0 MiB"]);
         let times =
             [0, 340, 1500, 15_000, 600_000, 250_000, 7_500_000, 90_000_000].map(Duration::from_millis);
         assert_eq!(

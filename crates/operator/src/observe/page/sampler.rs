@@ -7,16 +7,21 @@ use tokio_util::sync::CancellationToken;
 
 use super::{
     caches::subjects,
+    memory,
     series::{Measure, SAMPLE_INTERVAL},
 };
 use crate::observe::pages::PageState;
 
-/// Samples the state until `stop` is cancelled.
+/// Samples the state, and counts the memory of the caches, until `stop` is cancelled.
 pub(crate) async fn sample(state: Arc<PageState>, stop: CancellationToken) {
+    tokio::join!(sample_series(&state, &stop), memory::count(Arc::clone(&state), &stop));
+}
+
+async fn sample_series(state: &PageState, stop: &CancellationToken) {
     let mut ticks = interval(SAMPLE_INTERVAL);
     ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
     while stop.run_until_cancelled(ticks.tick()).await.is_some() {
-        sample_once(&state);
+        sample_once(state);
     }
 }
 
