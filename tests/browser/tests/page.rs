@@ -10,7 +10,7 @@ use tokio::time::sleep;
 /// The names in the navigation, and a text of each page.
 const PAGES: [(&str, &str); 6] = [
     ("Overview", "Needs attention"),
-    ("Caches", "Causes of lists"),
+    ("Caches", "≥: typed objects"),
     ("Queues", "Oldest key"),
     ("Reconciles", "Latest reconciles"),
     ("Replicas", "This process is the leader"),
@@ -40,6 +40,16 @@ fn has_text(text: &str) -> String {
 
 /// Returns an expression that is true if the page receives updates.
 const IS_LIVE: &str = "document.getElementById('live').dataset.state === 'live'";
+
+/// Returns an expression that is true after a change has arrived in another stream of the page.
+const HAS_CHANGE: &str = "new Promise((resolve) => { \
+     const [stream, ids] = [new EventSource(location.pathname), new Set()]; \
+     stream.addEventListener('section', (event) => { \
+       const id = event.data.split('\\n', 1)[0]; \
+       if (ids.has(id)) { stream.close(); resolve(true); } \
+       ids.add(id); \
+     }); \
+   })";
 
 #[tokio::test]
 async fn pages_load_without_errors_and_foreign_requests() -> Result<()> {
@@ -85,7 +95,7 @@ async fn updates_arrive_until_they_are_paused() -> Result<()> {
         tab.wait_for("document.getElementById('live').innerText === 'Paused'").await?;
         let paused = tab.text("document.querySelector('main').innerHTML").await?;
         demo.label("blog", "mail", "second").await?;
-        sleep(Duration::from_secs(3)).await;
+        tab.wait_for(HAS_CHANGE).await?;
         ensure!(
             tab.text("document.querySelector('main').innerHTML").await? == paused,
             "a paused page changes"
@@ -120,7 +130,9 @@ async fn key_that_looks_like_a_script_is_text() -> Result<()> {
         tab.click("a[href*='script%3E']").await?;
         tab.wait_for(&format!("document.querySelector('h1').innerText === {HOSTILE_KEY:?}")).await?;
         tab.wait_for(IS_LIVE).await?;
-        sleep(Duration::from_secs(2)).await;
+        // An update could execute a script that the first load did not execute.
+        tab.evaluate("window.before = document.querySelector('main').innerHTML").await?;
+        tab.wait_for("document.querySelector('main').innerHTML !== window.before").await?;
         let scripts = tab.evaluate("document.querySelectorAll('main script').length").await?;
         ensure!(scripts == json!(0) && tab.problems().is_empty(), "{:#?}", tab.problems());
         Ok(())

@@ -1,5 +1,6 @@
 //! `why` reads running programs, and explains the reason if it cannot read a program.
 
+mod documentation;
 mod hostile;
 mod pods;
 #[path = "../program/mod.rs"]
