@@ -120,6 +120,7 @@ fn execute(cli: Cli) -> Result<ExitStatus, CliError> {
         }
         Command::Serve(flags) => serve(&flags),
         Command::Watch(flags) => {
+            flags.check()?;
             connected_until_end(&cli.connection, async |session| watch(session, &flags, terminal).await)
         }
         Command::Man => print_manual(Cli::command()).map(|()| ExitStatus::Success),

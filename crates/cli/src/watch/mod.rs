@@ -3,7 +3,9 @@
 mod event_loop;
 mod flags;
 mod goal;
+mod live;
 mod missed;
+mod output;
 mod printer;
 mod record;
 mod state_file;
@@ -37,8 +39,11 @@ pub(crate) async fn watch(
     let started = async {
         let catalog = Catalog::read(&session.client).await?;
         let targets = targets(&catalog, &flags.objects, &flags.selection, &session.namespace)?;
-        let watch = Watch::new(session, flags, terminal, targets, deadline).await?;
+        let mut watch = Watch::new(session, flags, terminal, targets, deadline).await?;
         let feed = Feed::start(session.client.clone(), watch.targets())?;
+        if flags.live {
+            watch.enter(session)?;
+        }
         Ok::<_, CliError>((watch, feed))
     };
     let (mut watch, mut feed) = tokio::select! {
