@@ -263,7 +263,7 @@ impl<'a> Watch<'a> {
         if let (Progress::Listing(Some(listed)), Some(file)) = (progress, &self.since) {
             let (output, only) = (&mut self.output, &self.flags.only);
             let target = &self.targets[number];
-            missed(file, number, target, listed, only, |record| output.push(number, &record))?;
+            missed(file, target, listed, only, |record| output.push(number, &record))?;
         }
         self.output.listed(number);
         self.announce();

@@ -37,10 +37,11 @@ pub(crate) async fn watch(
     // The first requests are a part of the time.
     let deadline = flags.timeout.map(|timeout| Instant::now() + timeout);
     let started = async {
-        let catalog = Catalog::read(&session.client).await?;
+        let catalog = Catalog::read(&session.direct_client).await?;
+        catalog.print_problem();
         let targets = targets(&catalog, &flags.objects, &flags.selection, &session.namespace)?;
         let mut watch = Watch::new(session, flags, terminal, targets, deadline).await?;
-        let feed = Feed::start(session.client.clone(), watch.targets())?;
+        let feed = Feed::start(session.direct_client.clone(), watch.targets())?;
         if flags.live {
             watch.enter(session)?;
         }
