@@ -5,7 +5,9 @@
 //! cargo run --release -p kubectl-informer --example measure_watch -- --objects 100000 --events 20000
 //! ```
 //!
-//! Both programs watch the same test server. kubectl is measured if `--kubectl FILE` is used. Needs Linux.
+//! Both programs watch the same test server. kubectl is measured if `--kubectl FILE` is used. The program also
+//! prints the memory relative to a compressed cache of the Pods, as `kubectl informer cost` measures it.
+//! Needs Linux.
 
 use std::{
     error::Error,
@@ -63,24 +65,66 @@ async fn main() -> Result<(), Box<dyn Error>> {
     let kubeconfig = folder.join("kubeconfig");
     std::fs::write(&kubeconfig, listening.kubeconfig())?;
     println!("{} Pods of {} bytes of JSON", flags.objects, bytes / flags.objects.max(1));
-    let plugin = ["watch", "pods", "-A", "-o", "jsonl", "--initial"];
-    measure(&server, &flags, &kubeconfig, &flags.plugin, &plugin).await?;
-    if let Some(kubectl) = &flags.kubectl {
+    let cache = compressed_mib(&flags.plugin, &kubeconfig).await?;
+    println!("compressed cache: {cache:.0} MiB");
+    let arguments = ["watch", "pods", "-A", "-o", "jsonl", "--initial"];
+    let plugin = measure(&server, &flags, &kubeconfig, &flags.plugin, &arguments).await?;
+    plugin.print("kubectl informer watch", cache);
+    if let Some(program) = &flags.kubectl {
         let arguments = ["get", "pods", "-A", "-w", "--no-headers"];
-        measure(&server, &flags, &kubeconfig, kubectl, &arguments).await?;
+        let kubectl = measure(&server, &flags, &kubeconfig, program, &arguments).await?;
+        kubectl.print("kubectl get -w", cache);
+        println!(
+            "kubectl informer watch relative to kubectl get -w: memory {:.2}, peak memory {:.2}, CPU time per event {:.2}",
+            plugin.resident_mib / kubectl.resident_mib,
+            plugin.peak_mib / kubectl.peak_mib,
+            plugin.event_us / kubectl.event_us,
+        );
     }
     std::fs::remove_dir_all(folder)?;
     Ok(())
 }
 
-/// Starts a program, waits for a line of each object, changes objects, and prints memory and CPU time.
+/// The memory and the CPU time of a program.
+struct Usage {
+    /// The CPU time until all objects are printed.
+    list_seconds: f64,
+    /// The resident memory after the list, and its maximum.
+    resident_mib: f64,
+    peak_mib: f64,
+    /// The CPU time per event.
+    event_us: f64,
+}
+
+impl Usage {
+    fn print(&self, name: &str, cache_mib: f64) {
+        let Self { list_seconds, resident_mib, peak_mib, event_us } = self;
+        println!("{name}");
+        println!("  CPU time until the objects are printed: {list_seconds:.1} s");
+        println!("  memory after the list: {resident_mib:.0} MiB, {:.2} caches", resident_mib / cache_mib);
+        println!("  peak memory: {peak_mib:.0} MiB, {:.2} caches", peak_mib / cache_mib);
+        println!("  CPU time per event: {event_us:.0} us");
+    }
+}
+
+/// Returns the memory of a compressed cache of all Pods, as the plugin measures it.
+async fn compressed_mib(plugin: &Path, kubeconfig: &Path) -> Result<f64, Box<dyn Error>> {
+    let mut command = Command::new(plugin);
+    command.args(["cost", "pods", "-A", "-o", "json"]).env("KUBECONFIG", kubeconfig);
+    let output = command.stdin(Stdio::null()).stderr(Stdio::inherit()).output().await?;
+    let report: Value = serde_json::from_slice(&output.stdout)?;
+    let bytes = report["resources"][0]["caches"]["compressed"].as_u64().ok_or("no compressed cache")?;
+    Ok(bytes as f64 / f64::from(1 << 20))
+}
+
+/// Starts a program, waits for a line of each object, and changes objects.
 async fn measure(
     server: &Server,
     flags: &Flags,
     kubeconfig: &Path,
     program: &Path,
     arguments: &[&str],
-) -> Result<(), Box<dyn Error>> {
+) -> Result<Usage, Box<dyn Error>> {
     let mut child = Command::new(program)
         .args(arguments)
         .env("KUBECONFIG", kubeconfig)
@@ -93,7 +137,7 @@ async fn measure(
     read(&mut lines, flags.objects).await?;
     // The program drops the buffers of the list.
     sleep(Duration::from_secs(3)).await;
-    let (before, memory) = (cpu_seconds(&child)?, memory(&child)?);
+    let (list_seconds, resident) = (cpu_seconds(&child)?, memory(&child)?.0);
     let mut sent = 0;
     while sent < flags.events {
         // The program is never behind by more than one group, so no event is coalesced.
@@ -104,12 +148,15 @@ async fn measure(
         read(&mut lines, group).await?;
         sent += group;
     }
-    let seconds = cpu_seconds(&child)? - before;
-    println!("{}", program.display());
-    println!("  memory after the list: {:.0} MiB now, {:.0} MiB at most", memory.0, memory.1);
-    println!("  CPU time per event: {:.0} us", seconds * 1e6 / flags.events.max(1) as f64);
+    let seconds = cpu_seconds(&child)? - list_seconds;
+    let usage = Usage {
+        list_seconds,
+        resident_mib: resident,
+        peak_mib: memory(&child)?.1,
+        event_us: seconds * 1e6 / flags.events.max(1) as f64,
+    };
     child.kill().await?;
-    Ok(())
+    Ok(usage)
 }
 
 async fn read(lines: &mut Lines<BufReader<ChildStdout>>, count: usize) -> Result<(), Box<dyn Error>> {

@@ -3,7 +3,7 @@
 use std::{ffi::OsString, process::ExitCode};
 
 use clap::{
-    CommandFactory as _, Parser, Subcommand,
+    Args as _, CommandFactory as _, FromArgMatches as _, Parser, Subcommand,
     error::{ContextKind, ContextValue, ErrorKind},
 };
 use tokio::runtime::Builder;
@@ -76,7 +76,7 @@ impl Failure {
 ///
 /// Fails if the command line is invalid, or if the command failed.
 pub fn run(arguments: impl IntoIterator<Item = OsString>) -> Result<ExitCode, Failure> {
-    let cli = match Cli::try_parse_from(arguments) {
+    let cli = match parse(arguments) {
         Ok(cli) => cli,
         Err(help) if help.kind() == ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand => {
             // If standard error is closed, the help cannot be printed.
@@ -104,6 +104,42 @@ pub fn run(arguments: impl IntoIterator<Item = OsString>) -> Result<ExitCode, Fa
     }
 }
 
+/// The commands that connect to no server. They reject the flags that select a server.
+const OFFLINE_COMMANDS: [&str; 3] = ["serve", "completion", "man"];
+
+/// Returns the command line with all flags. The help of each command contains only flags that it uses.
+fn command() -> clap::Command {
+    let mut command = Cli::command();
+    // Adds the flags of the connection to each command.
+    command.build();
+    let global = ConnectionFlags::augment_args(clap::Command::new("flags"));
+    let ids: Vec<_> = global.get_arguments().map(|flag| flag.get_id().clone()).collect();
+    for name in OFFLINE_COMMANDS {
+        command = command.mut_subcommand(name, |offline| {
+            offline.mut_args(|flag| {
+                let is_unused = ids.contains(flag.get_id());
+                flag.hide(is_unused)
+            })
+        });
+    }
+    command
+}
+
+fn parse(arguments: impl IntoIterator<Item = OsString>) -> Result<Cli, clap::Error> {
+    let mut command = command();
+    let matches = command.try_get_matches_from_mut(arguments)?;
+    let cli = Cli::from_arg_matches(&matches).map_err(|error| error.format(&mut command))?;
+    let name = matches.subcommand_name().unwrap_or_default();
+    match cli.connection.server_flag().filter(|_| OFFLINE_COMMANDS.contains(&name)) {
+        Some(flag) => {
+            let problem =
+                format!("{name} connects to no cluster, so the flag {flag} has no effect; remove it");
+            Err(command.error(ErrorKind::ArgumentConflict, problem))
+        }
+        None => Ok(cli),
+    }
+}
+
 fn execute(cli: Cli) -> Result<ExitStatus, CliError> {
     let terminal = Terminal::new(cli.connection.color);
     match cli.command {
@@ -114,15 +150,16 @@ fn execute(cli: Cli) -> Result<ExitStatus, CliError> {
         Command::Cost(flags) => {
             connected_until_end(&cli.connection, async |session| cost(session, &flags, terminal).await)
         }
-        Command::Completion(flags) => print_completion(&flags, Cli::command()).map(|()| ExitStatus::Success),
+        Command::Completion(flags) => print_completion(&flags, command()).map(|()| ExitStatus::Success),
         Command::Record(flags) => {
             connected_until_end(&cli.connection, async |session| record(session, &flags).await)
         }
         Command::Serve(flags) => serve(&flags),
         Command::Watch(flags) => {
+            flags.check()?;
             connected_until_end(&cli.connection, async |session| watch(session, &flags, terminal).await)
         }
-        Command::Man => print_manual(Cli::command()).map(|()| ExitStatus::Success),
+        Command::Man => print_manual(command()).map(|()| ExitStatus::Success),
     }
 }
 
@@ -195,5 +232,35 @@ mod tests {
     #[test]
     fn command_line_is_consistent() {
         Cli::command().debug_assert();
+    }
+
+    #[test]
+    fn help_contains_only_used_flags() {
+        let help = |name: &str| {
+            let mut command = command();
+            command.find_subcommand_mut(name).unwrap().render_long_help().to_string()
+        };
+        for name in OFFLINE_COMMANDS {
+            assert!(!help(name).contains("--context") && !help(name).contains("--color"), "{}", help(name));
+        }
+        for name in ["watch", "cost", "check", "why", "record"] {
+            assert!(help(name).contains("--context") && help(name).contains("--demo"), "{}", help(name));
+        }
+    }
+
+    #[test]
+    fn commands_without_server_reject_flags_of_connection() {
+        let parsed = |arguments: &[&str]| {
+            let arguments = ["kubectl-informer"].iter().chain(arguments).map(OsString::from);
+            parse(arguments).map(drop).map_err(|error| usage_problem(&error))
+        };
+        let expected = "serve connects to no cluster, so the flag --context has no effect; remove it";
+        assert_eq!(parsed(&["serve", "file", "--context", "a"]), Err(expected.to_owned()));
+        assert_eq!(parsed(&["--context", "a", "serve", "file"]), Err(expected.to_owned()));
+        assert!(parsed(&["man", "--demo"]).is_err());
+        assert!(parsed(&["completion", "bash", "--as", "a"]).is_err());
+        assert_eq!(parsed(&["serve", "file"]), Ok(()));
+        assert_eq!(parsed(&["watch", "pods", "--context", "a"]), Ok(()));
+        assert_eq!(parsed(&["--context", "a", "watch", "pods"]), Ok(()));
     }
 }

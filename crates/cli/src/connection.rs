@@ -2,8 +2,10 @@
 
 use kube_client::{
     Client, Config,
+    client::ConfigExt as _,
     config::{KubeConfigOptions, Kubeconfig},
 };
+use tower::Layer as _;
 
 use crate::{demo::Demo, error::CliError, flags::ConnectionFlags};
 
@@ -37,10 +39,7 @@ impl Session {
         };
         let config = impersonating(config, flags);
         let namespace = config.default_namespace.clone();
-        let mut direct = config.clone();
-        direct.default_retry = false;
-        let direct_client = new_client(direct, "create a client").await?;
-        let client = new_client(config, "create a client").await?;
+        let (client, direct_client) = new_clients(config, "create a client").await?;
         Ok(Self { client, direct_client, namespace, target, demo })
     }
 
@@ -87,8 +86,9 @@ pub(crate) async fn chosen_config(flags: &ConnectionFlags) -> Result<(Config, St
     Ok((config, target))
 }
 
-/// Creates a client on another thread, because the exec plugin of a kubeconfig blocks its thread. `operation`
-/// completes the sentence "failed to …".
+/// Creates a client that repeats requests, and a client that does not. Creates them on another thread,
+/// because the exec plugin of a kubeconfig blocks its thread. `operation` completes the sentence "failed to
+/// …".
 ///
 /// # Errors
 ///
@@ -97,10 +97,33 @@ pub(crate) async fn chosen_config(flags: &ConnectionFlags) -> Result<(Config, St
 /// # Cancel safety
 ///
 /// If the future is dropped, the plugin continues to run.
-pub(crate) async fn new_client(config: Config, operation: &str) -> Result<Client, CliError> {
-    let client = tokio::task::spawn_blocking(|| Client::try_from(config)).await;
-    let client = client.map_err(|panicked| CliError::Command(Box::new(panicked)))?;
-    client.map_err(|error| CliError::request(operation, error))
+pub(crate) async fn new_clients(config: Config, operation: &str) -> Result<(Client, Client), CliError> {
+    let clients = tokio::task::spawn_blocking(|| clients(config)).await;
+    let clients = clients.map_err(|panicked| CliError::Command(Box::new(panicked)))?;
+    clients.map_err(|error| CliError::request(operation, error))
+}
+
+/// Creates both clients with the same credentials. kube-client runs the exec plugin for each
+/// authentication layer, each TLS configuration and each expiry of a certificate. Without the plugin in the
+/// configuration, only the first of them runs it. A plugin that returns a certificate still runs each time.
+fn clients(mut config: Config) -> Result<(Client, Client), kube_client::Error> {
+    let auth = config.auth_layer()?;
+    if auth.is_some() {
+        let user = &mut config.auth_info;
+        (user.exec, user.auth_provider, user.token, user.token_file) = (None, None, None, None);
+        (user.username, user.password) = (None, None);
+    }
+    let mut client = |default_retry| {
+        config.default_retry = default_retry;
+        let client = Client::try_from(config.clone())?;
+        let Some(auth) = &auth else { return Ok::<_, kube_client::Error>(client) };
+        let service = tower::service_fn(move |request| {
+            let client = client.clone();
+            async move { client.send(request).await.map_err(tower::BoxError::from) }
+        });
+        Ok(Client::new(auth.layer(service), config.default_namespace.clone()))
+    };
+    Ok((client(true)?, client(false)?))
 }
 
 /// Returns whether neither `$KUBECONFIG` nor `~/.kube/config` exists.

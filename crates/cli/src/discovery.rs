@@ -10,12 +10,16 @@ use kube_client::{
     core::{Status, response::StatusSummary},
 };
 use serde::de::DeserializeOwned;
-use tokio::time::timeout;
+use tokio::time::{Instant, sleep, timeout_at};
 
 use crate::error::{CliError, with_sources};
 
-/// The maximum time for a document.
-const TIMEOUT: Duration = Duration::from_secs(30);
+/// The maximum time for a document, and for all resources of a server.
+pub(crate) const TIMEOUT: Duration = Duration::from_secs(30);
+/// The delays before a request is repeated that the server has rejected because of its load (429, 503 and
+/// 504).
+const RETRY_DELAYS: [Duration; 3] =
+    [Duration::from_millis(250), Duration::from_millis(500), Duration::from_secs(1)];
 /// The maximum size of a document.
 const MAX_BYTES: usize = 16 << 20;
 /// The maximum number of characters of the message of a response that is not a `Status`.
@@ -30,10 +34,9 @@ pub(crate) enum DiscoveryError {
     /// The connection broke during the response.
     #[error("the response broke: {0}")]
     Broken(Box<dyn std::error::Error + Send + Sync>),
-    /// The server sent no complete response in time. The client repeats some failed requests during this
-    /// time.
-    #[error("no successful response within {} s; check that the server is available", TIMEOUT.as_secs())]
-    TimedOut,
+    /// The server sent no complete response in time.
+    #[error("no response within {} s; check that the server is available", limit.as_secs_f64().round())]
+    TimedOut { limit: Duration },
     /// The response is too long.
     #[error("the response has more than {} MiB; check the address of the server", MAX_BYTES >> 20)]
     TooLarge,
@@ -68,7 +71,8 @@ struct Undiscovered {
     source: DiscoveryError,
 }
 
-/// Reads a JSON document.
+/// Reads a JSON document. If the server is overloaded, repeats the request a few times. The client must not
+/// repeat requests itself, because the error would then not contain the status code.
 ///
 /// # Errors
 ///
@@ -79,13 +83,40 @@ struct Undiscovered {
 ///
 /// If the future is dropped, the request is cancelled.
 pub(crate) async fn document<T: DeserializeOwned>(client: &Client, path: &str) -> Result<T, DiscoveryError> {
-    let (status, body) =
-        timeout(TIMEOUT, response(client, path)).await.map_err(|_| DiscoveryError::TimedOut)??;
-    if !status.is_success() {
-        let error = kube_client::Error::Api(Box::new(rejection(status, &body)));
-        return Err(DiscoveryError::Request(error));
+    document_before(client, path, Instant::now() + TIMEOUT).await
+}
+
+/// Reads a JSON document like [`document`], until a deadline.
+///
+/// # Errors
+///
+/// Fails like [`document`].
+///
+/// # Cancel safety
+///
+/// If the future is dropped, the request is cancelled.
+pub(crate) async fn document_before<T: DeserializeOwned>(
+    client: &Client,
+    path: &str,
+    deadline: Instant,
+) -> Result<T, DiscoveryError> {
+    let limit = deadline.saturating_duration_since(Instant::now());
+    let timed_out = |_| DiscoveryError::TimedOut { limit };
+    let mut delays = RETRY_DELAYS.into_iter();
+    loop {
+        let (status, body) = timeout_at(deadline, response(client, path)).await.map_err(timed_out)??;
+        if status.is_success() {
+            return serde_json::from_slice(&body).map_err(DiscoveryError::Malformed);
+        }
+        let is_overloaded = matches!(status.as_u16(), 429 | 503 | 504);
+        match delays.next().filter(|delay| is_overloaded && Instant::now() + *delay < deadline) {
+            Some(delay) => sleep(delay).await,
+            None => {
+                let error = kube_client::Error::Api(Box::new(rejection(status, &body)));
+                return Err(DiscoveryError::Request(error));
+            }
+        }
     }
-    serde_json::from_slice(&body).map_err(DiscoveryError::Malformed)
 }
 
 async fn response(client: &Client, path: &str) -> Result<(StatusCode, bytes::Bytes), DiscoveryError> {
@@ -123,6 +154,11 @@ fn rejection(code: StatusCode, body: &[u8]) -> Status {
 
 #[cfg(test)]
 mod tests {
+    use std::sync::{
+        Arc,
+        atomic::{AtomicU64, Ordering},
+    };
+
     use http::Response;
     use http_body_util::Full;
 
@@ -164,6 +200,25 @@ mod tests {
         });
         let client = Client::new(service, "default");
         let error = document::<serde_json::Value>(&client, "/apis").await.unwrap_err();
-        assert!(matches!(error, DiscoveryError::TimedOut));
+        assert_eq!(error.reason(), "no response within 30 s; check that the server is available");
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn overloaded_server_is_asked_again_and_then_named() {
+        for (status, requests) in [(503, 4), (429, 4), (504, 4), (500, 1), (403, 1)] {
+            let count = Arc::new(AtomicU64::new(0));
+            let counter = count.clone();
+            let service = tower::service_fn(move |_: Request<Body>| {
+                counter.fetch_add(1, Ordering::Relaxed);
+                let response = Response::builder().status(status).body(Full::from("try later"));
+                async move { response }
+            });
+            let client = Client::new(service, "default");
+            let error = document::<serde_json::Value>(&client, "/apis").await.unwrap_err();
+            let error = error.of("list the API groups").one_line();
+            let expected =
+                format!("failed to list the API groups: the server responded with {status}: try later");
+            assert_eq!((error, count.load(Ordering::Relaxed)), (expected, requests));
+        }
     }
 }

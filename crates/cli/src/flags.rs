@@ -2,9 +2,9 @@
 
 use std::{path::PathBuf, time::Duration};
 
-use clap::{Args, ValueEnum, builder::NonEmptyStringValueParser};
+use clap::{Args, ValueEnum};
 
-use crate::output::Format;
+use crate::{output::Format, selectors};
 
 /// Selects the cluster and the user.
 #[derive(Clone, Debug, Default, Args)]
@@ -36,6 +36,21 @@ pub(crate) struct ConnectionFlags {
     pub(crate) color: ColorChoice,
 }
 
+impl ConnectionFlags {
+    /// Returns the first flag that selects a server or a user.
+    pub(crate) fn server_flag(&self) -> Option<&'static str> {
+        let flags = [
+            ("--demo", self.demo),
+            ("--kubeconfig", self.kubeconfig.is_some()),
+            ("--context", self.context.is_some()),
+            ("--cluster", self.cluster.is_some()),
+            ("--user", self.user.is_some()),
+            ("--as", self.as_user.is_some()),
+        ];
+        flags.into_iter().find_map(|(name, is_used)| is_used.then_some(name))
+    }
+}
+
 /// Selects whether the output has colours.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
 pub(crate) enum ColorChoice {
@@ -53,18 +68,17 @@ pub(crate) enum ColorChoice {
 #[command(next_help_heading = "Selection")]
 pub(crate) struct SelectionFlags {
     /// Only objects of this namespace. The default is the namespace of the context (cost: all namespaces).
-    // An empty namespace in a URL selects all namespaces.
     #[arg(short, long, value_name = "NAME", conflicts_with = "all_namespaces")]
-    #[arg(value_parser = NonEmptyStringValueParser::new())]
+    #[arg(value_parser = selectors::namespace)]
     pub(crate) namespace: Option<String>,
     /// Objects of all namespaces.
     #[arg(short = 'A', long)]
     pub(crate) all_namespaces: bool,
     /// Only objects with these labels, for example app=web,tier!=cache.
-    #[arg(short = 'l', long, value_name = "SELECTOR")]
+    #[arg(short = 'l', long, value_name = "SELECTOR", value_parser = selectors::labels)]
     pub(crate) selector: Option<String>,
     /// Only objects with these fields, for example spec.nodeName=node-1.
-    #[arg(long, value_name = "SELECTOR")]
+    #[arg(long, value_name = "SELECTOR", value_parser = selectors::fields)]
     pub(crate) field_selector: Option<String>,
 }
 

@@ -28,6 +28,7 @@ mod interrupt;
 mod output;
 mod record;
 mod resources;
+mod selectors;
 mod serve;
 mod terminal;
 mod watch;

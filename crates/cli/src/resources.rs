@@ -1,16 +1,31 @@
 //! `Catalog`: the resources of a server, and their names in command lines.
 
-use std::collections::HashSet;
+use std::{
+    collections::HashSet,
+    io::{Write as _, stderr},
+    time::Duration,
+};
 
 use futures_util::{StreamExt as _, stream};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{APIGroup, APIGroupList, APIResource, APIResourceList};
 use kube_client::{Client, core::ApiResource};
 use kube_informer::Scope;
+use tokio::time::Instant;
 
-use crate::{discovery::document, error::CliError};
+use crate::{
+    discovery::{TIMEOUT, document_before},
+    error::CliError,
+    output::{counted, printable, shortened},
+};
 
-/// The number of API groups that are read at the same time.
-const CONCURRENT_REQUESTS: usize = 8;
+/// The number of API groups that are read at the same time. A group that does not respond occupies one of
+/// them for [`GROUP_TIMEOUT`], so 128 such groups delay no other group beyond the total limit.
+const CONCURRENT_REQUESTS: usize = 64;
+/// The maximum time for one API group.
+const GROUP_TIMEOUT: Duration = Duration::from_secs(15);
+
+/// The maximum length of the line about API groups.
+const MAX_PROBLEM_CHARS: usize = 2000;
 
 /// A resource of a server.
 #[derive(Clone, Debug)]
@@ -85,22 +100,25 @@ pub(crate) struct Catalog {
 
 impl Catalog {
     /// Reads the resources of the server. Each resource has the preferred version of its group that contains
-    /// it.
+    /// it. This takes at most 30 s.
     ///
     /// # Errors
     ///
     /// Fails if the list of groups cannot be read. A group that cannot be read is in
     /// [`failures`](Self::failures).
     pub(crate) async fn read(client: &Client) -> Result<Self, CliError> {
-        let core: Result<APIResourceList, _> = document(client, "/api/v1").await;
+        let deadline = Instant::now() + TIMEOUT;
+        let core: Result<APIResourceList, _> = document_before(client, "/api/v1", deadline).await;
         let core = core.map_err(|error| error.of("list the resources of the API group v1"))?;
-        let groups: Result<APIGroupList, _> = document(client, "/apis").await;
+        let groups: Result<APIGroupList, _> = document_before(client, "/apis", deadline).await;
         let groups = groups.map_err(|error| error.of("list the API groups"))?;
         let mut catalog = Self::default();
         catalog.add(core);
         let versions = groups.groups.iter().flat_map(versions);
         let lists = stream::iter(versions).map(|version| async move {
-            let list: Result<APIResourceList, _> = document(client, &format!("/apis/{version}")).await;
+            let deadline = deadline.min(Instant::now() + GROUP_TIMEOUT);
+            let path = format!("/apis/{version}");
+            let list: Result<APIResourceList, _> = document_before(client, &path, deadline).await;
             (version, list)
         });
         let mut lists = lists.buffered(CONCURRENT_REQUESTS);
@@ -111,6 +129,22 @@ impl Catalog {
             }
         }
         Ok(catalog)
+    }
+
+    /// Returns a line about the API groups that could not be read.
+    pub(crate) fn problem(&self) -> Option<String> {
+        let (_, reason) = self.failures.first()?;
+        let groups: Vec<_> = self.failures.iter().map(|(group, _)| group.as_str()).collect();
+        let count = counted(groups.len(), "API group");
+        Some(format!("cannot read {count}, so their resources are unknown: {}: {reason}", groups.join(", ")))
+    }
+
+    /// Prints the line about the API groups that could not be read on standard error.
+    pub(crate) fn print_problem(&self) {
+        if let Some(problem) = self.problem() {
+            // The line is not important enough for an error if standard error is closed.
+            let _ = writeln!(stderr(), "{}", printable(&shortened(&problem, MAX_PROBLEM_CHARS)));
+        }
     }
 
     fn add(&mut self, list: APIResourceList) {
@@ -243,5 +277,47 @@ mod tests {
         let error = catalog().select(&["web".to_owned()]).unwrap_err();
         assert!(error.to_string().contains("no resource \"web\""), "{error}");
         assert!(catalog().select(&["pods.apps".to_owned()]).is_err());
+    }
+
+    /// A server with `silent` API groups that do not respond, followed by the group `apps`.
+    fn client(silent: usize) -> Client {
+        let service =
+            tower::service_fn(move |request: http::Request<kube_client::client::Body>| async move {
+                let groups = (0..silent).map(|number| format!("silent-{number}")).chain(["apps".to_owned()]);
+                let group = |name: String| {
+                    let version = serde_json::json!({"groupVersion": format!("{name}/v1"), "version": "v1"});
+                    serde_json::json!({"name": name, "versions": [version]})
+                };
+                let body = match request.uri().path() {
+                    "/apis" => serde_json::json!({"groups": groups.map(group).collect::<Vec<_>>()}),
+                    "/api/v1" => serde_json::to_value(list("v1", &[("pods", "Pod", "po")])).unwrap(),
+                    "/apis/apps/v1" => {
+                        serde_json::to_value(list("apps/v1", &[("deployments", "Deployment", "deploy")]))
+                            .unwrap()
+                    }
+                    _ => std::future::pending().await,
+                };
+                Ok::<_, std::convert::Infallible>(http::Response::new(http_body_util::Full::from(
+                    body.to_string(),
+                )))
+            });
+        Client::new(service, "default")
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn silent_groups_are_named_within_the_limit() {
+        for silent in [1, 100, 400] {
+            let started = Instant::now();
+            let catalog = Catalog::read(&client(silent)).await.unwrap();
+            assert!(started.elapsed() <= TIMEOUT, "{silent} groups took {:?}", started.elapsed());
+            assert_eq!(catalog.failures.len() + catalog.resources.len(), silent + 2);
+            assert_eq!(catalog.select(&["deploy".to_owned()]).is_ok(), silent <= 128, "{silent}");
+            let problem = catalog.problem().unwrap();
+            assert!(
+                problem.contains("silent-0/v1") && problem.contains("no response within 15 s"),
+                "{problem}"
+            );
+        }
+        assert_eq!(Catalog::read(&client(0)).await.unwrap().problem(), None);
     }
 }

@@ -1,6 +1,8 @@
 //! A kubeconfig with an exec plugin that does not respond.
 #![cfg(unix)]
 
+mod common;
+
 use std::{os::unix::fs::PermissionsExt as _, process::Stdio, time::Duration};
 
 use serde_json::json;
@@ -40,5 +42,41 @@ async fn interrupt_stops_program_while_plugin_hangs() {
         let status = timeout(MAX_WAIT, child.wait()).await.expect("the program exits").unwrap();
         assert_eq!(status.code(), Some(130), "{command:?}");
         std::fs::remove_file(path("started")).unwrap();
+    }
+}
+
+/// Writes a kubeconfig with a plugin that counts its runs and prints a token.
+fn write_counting_plugin(cluster: &common::Cluster, expiry: &str) {
+    let path = |name: &str| cluster.path(name);
+    let status = format!("{{\"token\": \"admin\"{expiry}}}");
+    let credential = format!(
+        "{{\"apiVersion\": \"client.authentication.k8s.io/v1\", \"kind\": \"ExecCredential\", \"status\": {status}}}"
+    );
+    let script = format!("#!/bin/sh\necho run >>\"$(dirname \"$0\")/runs\"\necho '{credential}'\n");
+    std::fs::write(path("plugin"), script).unwrap();
+    std::fs::set_permissions(path("plugin"), std::fs::Permissions::from_mode(0o755)).unwrap();
+    let exec = json!({
+        "apiVersion": "client.authentication.k8s.io/v1", "command": path("plugin"), "interactiveMode": "Never",
+    });
+    let kubeconfig = json!({
+        "apiVersion": "v1", "kind": "Config", "current-context": "a",
+        "clusters": [{"name": "a", "cluster": {"server": format!("http://{}", cluster.address())}}],
+        "contexts": [{"name": "a", "context": {"cluster": "a", "user": "a"}}],
+        "users": [{"name": "a", "user": {"exec": exec}}],
+    });
+    std::fs::write(path("kubeconfig"), kubeconfig.to_string()).unwrap();
+}
+
+#[tokio::test]
+async fn plugin_runs_once_at_the_start() {
+    for expiry in ["", ", \"expirationTimestamp\": \"2999-01-01T00:00:00Z\""] {
+        for arguments in [&["watch", "cm", "--once"][..], &["check", "cm"], &["cost", "cm"]] {
+            let cluster = common::Cluster::start().await;
+            write_counting_plugin(&cluster, expiry);
+            let (code, _, error) = cluster.run(arguments).await;
+            assert_eq!(code, 0, "{arguments:?}: {error}");
+            let runs = std::fs::read_to_string(cluster.path("runs")).unwrap();
+            assert_eq!(runs, "run\n", "{arguments:?} {expiry}");
+        }
     }
 }

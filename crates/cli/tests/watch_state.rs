@@ -159,3 +159,25 @@ async fn unreadable_object_is_neither_added_nor_deleted() {
     let (_, out, _) = cluster.run(&arguments).await;
     assert_eq!(events(&out), pairs(&[("UPDATED", "deep")]));
 }
+
+#[tokio::test]
+async fn state_belongs_to_the_selection_and_not_to_its_spelling() {
+    let cluster = Cluster::start().await;
+    cluster.create_map("a", "1");
+    let file = cluster.path("state");
+    let path = file.to_str().unwrap();
+    let arguments = ["watch", "cm,secrets", "-l", "x in (a,b),!y", "--field-selector", "metadata.name!=b"];
+    let arguments = [&arguments[..], &["--once", "--checkpoint", path]].concat();
+    assert_eq!(cluster.run(&arguments).await.0, 0);
+    let label = json!({"metadata": {"labels": {"x": "a"}}});
+    cluster.server.patch_untyped("v1", "ConfigMap", None, "a", &label).unwrap();
+    for resources in ["secrets,configmaps", "secret,cm,configmap"] {
+        let arguments = ["watch", resources, "--once", "--since", path, "-n", "default", "-ojsonl"];
+        let selectors = ["--field-selector", "metadata.name!=b,metadata.name!=b", "-l", "!y, x in (b,a)"];
+        let (code, out, error) = cluster.run(&[&arguments[..], &selectors[..]].concat()).await;
+        assert_eq!(code, 0, "{resources}: {error}");
+        assert_eq!(events(&out), pairs(&[("ADDED", "a")]), "{resources}");
+    }
+    let other = ["watch", "cm,secrets", "-l", "x in (a,c),!y", "--once", "--since", path];
+    assert_eq!(cluster.run(&other).await.0, 2, "another label selector");
+}

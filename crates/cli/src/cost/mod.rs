@@ -109,7 +109,8 @@ pub(crate) async fn cost(
 ) -> Result<ExitStatus, CliError> {
     let mut interrupt = pin!(interrupted());
     let prepared = async {
-        let catalog = Catalog::read(&session.client).await?;
+        let catalog = Catalog::read(&session.direct_client).await?;
+        catalog.print_problem();
         let chosen = Chosen::new(session, flags, &catalog).await?;
         Ok::<_, CliError>((catalog, chosen))
     };

@@ -50,7 +50,7 @@ const QUEUED_EVENTS: usize = 256;
 const QUIET: Duration = Duration::from_millis(100);
 
 /// The objects that one informer watches.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Target {
     /// The resource with its API group, for example `deployments.apps`.
     pub(crate) label: String,

@@ -6,4 +6,4 @@ mod text;
 
 pub(crate) use format::{Format, note, print_document, print_text};
 pub(crate) use table::{Align, Table};
-pub(crate) use text::{bytes, counted, printable, shortened};
+pub(crate) use text::{age, bytes, counted, printable, shortened};

@@ -1,5 +1,7 @@
 //! Texts of the cluster for the terminal, and numbers with units.
 
+use std::time::Duration;
+
 /// Returns the text without control characters. A terminal would execute the control sequences of a hostile
 /// text.
 pub(crate) fn printable(text: &str) -> String {
@@ -41,6 +43,17 @@ pub(crate) fn bytes(count: u64) -> String {
     format!("{value:.digits$} {}", UNITS[unit])
 }
 
+/// Returns a time as in kubectl: 9s, 5m, 3h, 12d.
+pub(crate) fn age(time: Duration) -> String {
+    let seconds = time.as_secs();
+    match seconds {
+        0..=99 => format!("{seconds}s"),
+        100..=5_999 => format!("{}m", seconds / 60),
+        6_000..=359_999 => format!("{}h", seconds / 3600),
+        _ => format!("{}d", seconds / 86_400),
+    }
+}
+
 /// Returns a number of things: `1 resource`, `2 resources`.
 pub(crate) fn counted(count: usize, thing: &str) -> String {
     let plural = if count == 1 { "" } else { "s" };
@@ -71,6 +84,12 @@ mod tests {
         assert_eq!(printable("a\u{1b}[2Jb\n\u{202e}"), "a\u{fffd}[2Jb\u{fffd}\u{fffd}");
         let invisible = "\u{ad}\u{61c}\u{2028}\u{2029}\u{e0000}\u{e0041}\u{e007f}";
         assert_eq!(printable(invisible), "\u{fffd}".repeat(7));
+    }
+
+    #[test]
+    fn age_has_at_most_two_digits_and_unit() {
+        let seconds = [0, 99, 100, 5_999, 6_000, 359_999, 360_000].map(Duration::from_secs);
+        assert_eq!(seconds.map(age), ["0s", "99s", "1m", "99m", "1h", "99h", "4d"]);
     }
 
     #[test]

@@ -83,13 +83,15 @@ pub(crate) async fn record(session: &Session, flags: &RecordFlags) -> Result<Exi
     let (recording, client) = {
         let redaction = redaction.clone();
         let redact = move |_: &str, object: &mut serde_json::Value| redaction.apply(object);
-        Recording::start_with_redaction(&flags.output, session.client.clone(), redact).map_err(failed)?
+        Recording::start_with_redaction(&flags.output, session.direct_client.clone(), redact)
+            .map_err(failed)?
     };
     let started = Instant::now();
     let opened = async {
         // The file also contains the lists of resources, from which `serve` reads the kinds of custom
         // resources.
         let catalog = Catalog::read(&client).await?;
+        catalog.print_problem();
         let targets = targets(&catalog, &flags.objects, &flags.selection, &session.namespace)?;
         let feed = Feed::start(client.clone(), &targets)?;
         Ok::<_, CliError>((targets, feed))

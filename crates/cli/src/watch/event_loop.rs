@@ -8,7 +8,9 @@ use tokio::time::{Instant, sleep_until};
 use super::{
     flags::WatchFlags,
     goal::Goal,
+    live::Wake,
     missed::{Listed, missed},
+    output::Output,
     printer::Printer,
     record::{EventRecord, EventType, Origin},
     state_file::{self, StateFile},
@@ -24,8 +26,8 @@ use crate::{
     terminal::Terminal,
 };
 
-/// The size of the pending lines from which they are written although more events are ready.
-const MAX_PENDING_BYTES: usize = 64 << 10;
+/// The maximum number of events before the program looks for signals, keys and the end of the timeout.
+const MAX_EVENTS: usize = 256;
 
 /// The reason why a watch stops.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -64,7 +66,7 @@ pub(super) struct Watch<'a> {
     progress: Vec<Progress>,
     is_announced: bool,
     objects: usize,
-    printer: Printer,
+    output: Output,
     goal: Option<Goal>,
     deadline: Option<Instant>,
     since: Option<StateFile>,
@@ -87,10 +89,11 @@ impl<'a> Watch<'a> {
     ) -> Result<Self, CliError> {
         let printer =
             Printer::new(flags.output, terminal, targets.iter().map(|target| target.label.as_str()));
+        let mut output = Output::new(printer);
         let has_file = flags.since.is_some() || flags.checkpoint.is_some();
         let cluster = if has_file { cluster(session).await } else { String::new() };
         let since = match &flags.since {
-            Some(path) => read_state(path, flags, &cluster, &targets, &printer)?,
+            Some(path) => read_state(path, flags, &cluster, &targets, &mut output)?,
             None => None,
         };
         let has_names = targets
@@ -105,7 +108,7 @@ impl<'a> Watch<'a> {
             targets,
             is_announced: false,
             objects: 0,
-            printer,
+            output,
             goal,
             deadline,
             since,
@@ -117,37 +120,60 @@ impl<'a> Watch<'a> {
         &self.targets
     }
 
+    /// Displays the live table instead of lines.
+    ///
+    /// # Errors
+    ///
+    /// Fails if standard output is not a terminal.
+    pub(super) fn enter(&mut self, session: &Session) -> Result<(), CliError> {
+        self.output.enter(&session.target, &self.targets)
+    }
+
     /// Prints events until the watch stops.
     ///
     /// # Errors
     ///
     /// Fails if standard output cannot be written, a file is damaged, or the server rejects all first lists.
     pub(super) async fn run(&mut self, feed: &mut Feed) -> Result<End, CliError> {
+        let end = self.process(feed).await;
+        // Later lines are printed after the live table.
+        self.output.leave();
+        if matches!(end, Ok(End::TimedOut)) {
+            let missing = self.goal.as_ref().map(Goal::missing).unwrap_or_default();
+            self.output.note(&format!("the timeout expired: {missing}"));
+        }
+        end
+    }
+
+    async fn process(&mut self, feed: &mut Feed) -> Result<End, CliError> {
         let mut timeout = std::pin::pin!(reached(self.deadline));
         let mut interrupted = std::pin::pin!(interrupted());
         loop {
             let item = tokio::select! {
                 item = feed.next() => item,
-                () = &mut timeout => {
-                    let missing = self.goal.as_ref().map(Goal::missing).unwrap_or_default();
-                    self.printer.note(&format!("the timeout expired: {missing}"));
-                    return Ok(End::TimedOut);
-                }
+                wake = self.output.next() => match wake {
+                    Wake::Quit => return Ok(End::Interrupted),
+                    Wake::Redraw => {
+                        self.output.draw()?;
+                        continue;
+                    }
+                },
+                () = &mut timeout => return Ok(End::TimedOut),
                 () = &mut interrupted => return Ok(End::Interrupted),
             };
             let mut next = item;
+            let mut rest = MAX_EVENTS;
             while let Some((number, item)) = next {
                 self.handle(number, item)?;
-                if self.printer.pending() >= MAX_PENDING_BYTES {
-                    self.printer.flush()?;
-                }
+                self.output.flush_many()?;
                 if self.is_done() {
-                    self.printer.flush()?;
+                    self.output.flush()?;
                     return Ok(End::Done);
                 }
-                next = feed.try_next();
+                rest -= 1;
+                next = if rest > 0 { feed.try_next() } else { None };
             }
-            self.printer.flush()?;
+            self.output.flush()?;
         }
     }
 
@@ -163,14 +189,14 @@ impl<'a> Watch<'a> {
         while let Some((number, item)) = feed.next().await {
             self.handle(number, item)?;
         }
-        self.printer.flush()?;
+        self.output.flush()?;
         if self.progress.iter().any(|progress| !matches!(progress, Progress::Listed)) {
-            self.printer
+            self.output
                 .note(&format!("{} was not written, because not all resources were listed", path.display()));
             return Ok(());
         }
         state_file::write(path, &self.cluster, &self.targets, |target| feed.objects(target))?;
-        self.printer.note(&format!("saved {} objects to {}", self.objects, path.display()));
+        self.output.note(&format!("saved {} objects to {}", self.objects, path.display()));
         Ok(())
     }
 
@@ -192,6 +218,11 @@ impl<'a> Watch<'a> {
             Event::Deleted { .. } => self.objects = self.objects.saturating_sub(1),
             Event::Updated { .. } => {}
         }
+        match event {
+            Event::Added { initial: true, .. } => self.output.insert(number, event.key()),
+            Event::Deleted { .. } if self.is_held(number) => self.output.remove(number, event.key()),
+            _ => {}
+        }
         if let Progress::Listing(Some(listed)) = &mut self.progress[number] {
             match event {
                 Event::Deleted { last, .. } => _ = listed.remove(last.key()),
@@ -200,7 +231,7 @@ impl<'a> Watch<'a> {
             return Ok(());
         }
         match self.record(number, event) {
-            Some(record) => self.printer.push(&record),
+            Some(record) => self.output.push(number, &record),
             None => Ok(()),
         }
     }
@@ -230,16 +261,18 @@ impl<'a> Watch<'a> {
     fn handle_synced(&mut self, number: usize) -> Result<(), CliError> {
         let progress = std::mem::replace(&mut self.progress[number], Progress::Listed);
         if let (Progress::Listing(Some(listed)), Some(file)) = (progress, &self.since) {
-            let (printer, only) = (&mut self.printer, &self.flags.only);
-            missed(file, number, &self.targets[number], listed, only, |record| printer.push(&record))?;
+            let (output, only) = (&mut self.output, &self.flags.only);
+            let target = &self.targets[number];
+            missed(file, target, listed, only, |record| output.push(number, &record))?;
         }
+        self.output.listed(number);
         self.announce();
         Ok(())
     }
 
     fn handle_notice(&mut self, number: usize, notice: &Notice) -> Result<(), CliError> {
         let label = self.targets[number].label.clone();
-        self.printer.flush()?;
+        self.output.flush()?;
         let is_listing = matches!(self.progress[number], Progress::Listing(_));
         let rejection = notice.rejection().filter(|_| is_listing);
         if let Some(error) = rejection {
@@ -251,7 +284,7 @@ impl<'a> Watch<'a> {
                 return Err(CliError::Command(error.into()));
             }
         }
-        self.printer.note(&notice.text(&label, self.targets.len() > 1));
+        self.output.observe(number, notice, &notice.text(&label, self.targets.len() > 1));
         if rejection.is_some() {
             self.announce();
         }
@@ -269,7 +302,12 @@ impl<'a> Watch<'a> {
         let listed = listed.filter(|(_, progress)| matches!(progress, Progress::Listed));
         let mut labels: Vec<_> = listed.map(|(target, _)| target.label.as_str()).collect();
         labels.dedup();
-        self.printer.note(&format!("watching {} of {}", counted(self.objects, "object"), labels.join(", ")));
+        self.output.note(&format!("watching {} of {}", counted(self.objects, "object"), labels.join(", ")));
+    }
+
+    /// Returns whether the objects of the first list are compared with the file of `--since` later.
+    fn is_held(&self, number: usize) -> bool {
+        matches!(self.progress[number], Progress::Listing(Some(_)))
     }
 
     fn is_listed(&self) -> bool {
@@ -311,7 +349,7 @@ fn read_state(
     flags: &WatchFlags,
     cluster: &str,
     targets: &[Target],
-    printer: &Printer,
+    output: &mut Output,
 ) -> Result<Option<StateFile>, CliError> {
     let state = StateFile::read(path, cluster, targets)?;
     if state.is_none() {
@@ -319,7 +357,7 @@ fn read_state(
             let problem = format!("{} does not exist; write it with --checkpoint first", path.display());
             return Err(CliError::Usage(problem));
         }
-        printer.note(&format!("{} does not exist yet; changes are printed from now on", path.display()));
+        output.note(&format!("{} does not exist yet; changes are printed from now on", path.display()));
     }
     Ok(state)
 }

@@ -1,12 +1,17 @@
 //! The options of `watch`.
 
-use std::{path::PathBuf, time::Duration};
+use std::{
+    io::{IsTerminal as _, stdout},
+    path::PathBuf,
+    time::Duration,
+};
 
 use clap::{Args, ValueEnum};
 
 use super::goal::Condition;
 use crate::{
     changes::Pattern,
+    error::CliError,
     flags::{SelectionFlags, duration},
 };
 
@@ -35,6 +40,9 @@ pub(crate) struct WatchFlags {
     /// Print a line for each event (table, wide), or a JSON object for each event (jsonl, json).
     #[arg(short, long, value_enum, default_value_t = WatchFormat::Table, value_name = "FORMAT")]
     pub(super) output: WatchFormat,
+    /// Display a table with a row for each object, and update it in place. Needs a terminal. q exits.
+    #[arg(long, conflicts_with_all = ["output", "initial", "once"])]
+    pub(super) live: bool,
     /// Only updates that change these fields, for example spec.replicas,status.phase. Only these fields are
     /// printed.
     #[arg(long, value_name = "PATH", value_delimiter = ',')]
@@ -61,4 +69,19 @@ pub(crate) struct WatchFlags {
     /// Save the state of the objects to this file at the end, also after Ctrl-C.
     #[arg(long, value_name = "FILE")]
     pub(super) checkpoint: Option<PathBuf>,
+}
+
+impl WatchFlags {
+    /// Checks the flags before the program connects to the server.
+    ///
+    /// # Errors
+    ///
+    /// Fails if `--live` is used without a terminal.
+    pub(crate) fn check(&self) -> Result<(), CliError> {
+        if self.live && !stdout().is_terminal() {
+            let problem = "--live needs a terminal, but standard output is a file or a pipe; use -o jsonl";
+            return Err(CliError::Usage(problem.to_owned()));
+        }
+        Ok(())
+    }
 }

@@ -25,14 +25,13 @@ pub(super) type Listed = BTreeMap<ObjectKey, Entry<CachedObject>>;
 /// Fails if the file is damaged, or with an error of `print`.
 pub(super) fn missed(
     file: &StateFile,
-    number: usize,
     target: &Target,
     mut listed: Listed,
     only: &[Pattern],
     mut print: impl FnMut(EventRecord) -> Result<(), CliError>,
 ) -> Result<(), CliError> {
     let record = |id: &ObjectId, event| EventRecord::new(target, id, event, Origin::Missed);
-    file.objects(number, |old| {
+    file.objects(target, |old| {
         let id = id_of(&old);
         let Some(entry) = listed.remove(&id.key) else { return print(record(&id, EventType::Deleted)) };
         if entry.id.uid.differs_from(&id.uid) {

@@ -3,7 +3,9 @@
 mod event_loop;
 mod flags;
 mod goal;
+mod live;
 mod missed;
+mod output;
 mod printer;
 mod record;
 mod state_file;
@@ -35,10 +37,14 @@ pub(crate) async fn watch(
     // The first requests are a part of the time.
     let deadline = flags.timeout.map(|timeout| Instant::now() + timeout);
     let started = async {
-        let catalog = Catalog::read(&session.client).await?;
+        let catalog = Catalog::read(&session.direct_client).await?;
+        catalog.print_problem();
         let targets = targets(&catalog, &flags.objects, &flags.selection, &session.namespace)?;
-        let watch = Watch::new(session, flags, terminal, targets, deadline).await?;
-        let feed = Feed::start(session.client.clone(), watch.targets())?;
+        let mut watch = Watch::new(session, flags, terminal, targets, deadline).await?;
+        let feed = Feed::start(session.direct_client.clone(), watch.targets())?;
+        if flags.live {
+            watch.enter(session)?;
+        }
         Ok::<_, CliError>((watch, feed))
     };
     let (mut watch, mut feed) = tokio::select! {

@@ -6,7 +6,7 @@ use serde_json::Value;
 
 use super::{
     flags::WatchFormat,
-    record::{ChangeRecord, EventRecord, EventType, Origin},
+    record::{ChangeRecord, EventRecord, Origin},
 };
 use crate::{
     changes::text_of,
@@ -16,9 +16,9 @@ use crate::{
 };
 
 /// The maximum number of changes in a line of the table.
-const TABLE_CHANGES: usize = 5;
+pub(super) const TABLE_CHANGES: usize = 5;
 /// The maximum length of a value in the table.
-const TABLE_VALUE_CHARS: usize = 40;
+pub(super) const TABLE_VALUE_CHARS: usize = 40;
 /// The maximum length of a value in the wide table.
 const WIDE_VALUE_CHARS: usize = 400;
 /// The maximum width of the column of the object.
@@ -71,6 +71,10 @@ impl Printer {
         Ok(())
     }
 
+    pub(super) fn terminal(&self) -> Terminal {
+        self.terminal
+    }
+
     /// Returns the number of pending bytes.
     pub(super) fn pending(&self) -> usize {
         self.pending.len()
@@ -112,13 +116,8 @@ impl Printer {
             );
             text = self.terminal.paint(Tone::Heading, &heading) + "\n";
         }
-        let tone = match record.event {
-            EventType::Added => Tone::Good,
-            EventType::Updated => Tone::Warning,
-            EventType::Deleted => Tone::Bad,
-        };
         let time = jiff::Zoned::now().strftime("%H:%M:%S");
-        let event = self.terminal.paint(tone, &format!("{:<7}", record.event.name()));
+        let event = self.terminal.paint(record.event.tone(), &format!("{:<7}", record.event.name()));
         let details = details(record, max_changes, max_chars);
         text.push_str(&format!(
             "{time}  {event}  {:<resources$}  {object:<objects$}  {details}",
@@ -130,7 +129,7 @@ impl Printer {
 }
 
 /// Returns the changes, by manager: `kubelet: status.phase: Pending → Running`.
-fn details(record: &EventRecord, max_changes: usize, max_chars: usize) -> String {
+pub(super) fn details(record: &EventRecord, max_changes: usize, max_chars: usize) -> String {
     let mut parts: Vec<String> = Vec::new();
     match record.origin {
         Origin::Relist => parts.push("found by a list".to_owned()),
@@ -179,7 +178,7 @@ mod tests {
     use kube_informer::{ObjectId, ObjectKey, ResourceVersion, Scope, Uid};
     use serde_json::json;
 
-    use super::*;
+    use super::{super::record::EventType, *};
     use crate::{
         changes::changes,
         feed::{Target, UnreadableObject},

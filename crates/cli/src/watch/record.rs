@@ -7,6 +7,7 @@ use serde_json::Value;
 use crate::{
     changes::{Change, Changes, FieldValue},
     feed::{Target, UnreadableObject},
+    terminal::Tone,
 };
 
 /// The kind of an event.
@@ -24,6 +25,15 @@ impl EventType {
             Self::Added => "ADDED",
             Self::Updated => "UPDATED",
             Self::Deleted => "DELETED",
+        }
+    }
+
+    /// Returns the colour of the event on a terminal.
+    pub(super) fn tone(self) -> Tone {
+        match self {
+            Self::Added => Tone::Good,
+            Self::Updated => Tone::Warning,
+            Self::Deleted => Tone::Bad,
         }
     }
 }

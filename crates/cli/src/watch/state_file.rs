@@ -37,6 +37,7 @@ const COMPRESSION_LEVEL: i32 = 3;
 #[derive(Clone, Debug, Serialize, Deserialize)]
 struct Header {
     cluster: String,
+    /// The text of each target. Another command line can contain the same targets in another order.
     targets: Vec<String>,
     /// The key of the hashes.
     key: [u64; 2],
@@ -78,8 +79,11 @@ impl StateFile {
         if header.cluster != cluster {
             return Err(CliError::Usage(format!("{} belongs to another cluster", path.display())));
         }
-        let own: Vec<_> = targets.iter().map(selection).collect();
-        if header.targets != own {
+        let sorted = |mut targets: Vec<String>| {
+            targets.sort();
+            targets
+        };
+        if sorted(header.targets.clone()) != sorted(targets.iter().map(selection).collect()) {
             let found = header.targets.join("; ");
             return Err(CliError::Usage(format!(
                 "{} was written for another selection ({found}); use the same resources, names and selectors",
@@ -97,7 +101,7 @@ impl StateFile {
     /// Fails if the file is damaged, or with an error of `visit`.
     pub(super) fn objects(
         &self,
-        target: usize,
+        target: &Target,
         mut visit: impl FnMut(Value) -> Result<(), CliError>,
     ) -> Result<(), CliError> {
         let damaged = |source: io::Error| CliError::File {
@@ -105,12 +109,14 @@ impl StateFile {
             file: self.path.clone(),
             source,
         };
+        let selection = selection(target);
+        let target = self.header.targets.iter().position(|own| *own == selection);
         for frame in frames(&self.bytes).map_err(damaged)? {
             let (tag, payload) = frame.map_err(damaged)?;
             let Some((number, packed)) = payload.split_first_chunk().filter(|_| tag == BLOCK) else {
                 continue;
             };
-            if u32::from_le_bytes(*number) as usize != target {
+            if Some(u32::from_le_bytes(*number) as usize) != target {
                 continue;
             }
             let block = zstd::bulk::decompress(packed, MAX_BLOCK_BYTES).map_err(damaged)?;

@@ -19,7 +19,7 @@ pub(crate) fn targets(
     current: &str,
 ) -> Result<Vec<Target>, CliError> {
     let namespace = selection.namespace(current);
-    let mut targets = Vec::new();
+    let mut targets: Vec<Target> = Vec::new();
     for (resources, name) in objects(arguments)? {
         if name == Some("") {
             return Err(CliError::Usage(
@@ -31,7 +31,10 @@ pub(crate) fn targets(
             let mut target = Target::new(resource, namespace.as_deref());
             target.labels.clone_from(&selection.selector);
             target.fields = fields(selection.field_selector.as_deref(), name);
-            targets.push(target);
+            // `pods/a po/a` selects one object.
+            if !targets.contains(&target) {
+                targets.push(target);
+            }
         }
     }
     if targets.is_empty() {

@@ -9,7 +9,7 @@ use kube_client::{Api, Config, config::AuthInfo};
 
 use super::source::{Source, Transport};
 use crate::{
-    connection::{Session, chosen_config, new_client},
+    connection::{Session, chosen_config, new_clients},
     error::CliError,
     flags::{ConnectionFlags, duration},
 };
@@ -80,7 +80,6 @@ impl AddressFlags {
             return Err(usage("a token is sent only to https or to a loopback address"));
         }
         let mut config = Config::new(url.clone());
-        config.default_retry = false;
         config.accept_invalid_certs = self.insecure_skip_tls_verify;
         config.root_cert_file.clone_from(&self.certificate_authority);
         if self.kubeconfig_token {
@@ -88,7 +87,7 @@ impl AddressFlags {
                 chosen_config(connection).await?.0.auth_info;
             config.auth_info = AuthInfo { token, token_file, exec, auth_provider, ..AuthInfo::default() };
         }
-        let client = new_client(config, &format!("create a client for {shown}")).await?;
+        let (_, client) = new_clients(config, &format!("create a client for {shown}")).await?;
         self.source(Transport::Url(client), shown)
     }
 

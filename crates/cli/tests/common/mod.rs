@@ -39,6 +39,10 @@ impl Cluster {
         cluster
     }
 
+    pub(crate) fn address(&self) -> SocketAddr {
+        self.listening.local_addr()
+    }
+
     pub(crate) fn path(&self, name: &str) -> PathBuf {
         self.folder.path().join(name)
     }

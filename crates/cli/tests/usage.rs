@@ -1,0 +1,41 @@
+//! Invalid command lines: the exit code is 2, and no server is necessary.
+
+mod common;
+
+use common::{Cluster, run};
+use kube_testserver::{Fault, RequestMatch};
+use tokio::process::Command;
+
+#[tokio::test]
+async fn invalid_selectors_are_rejected_before_the_connection() {
+    let absent = ["--kubeconfig", "/absent/kubeconfig"];
+    for command in
+        [&["watch", "cm"][..], &["cost", "cm"], &["check", "cm"], &["record", "cm", "-o", "/absent/f"]]
+    {
+        for (flag, value) in
+            [("-l", "a in b"), ("--selector", "a=b c"), ("--field-selector", "a"), ("-n", "Shop"), ("-n", "")]
+        {
+            let mut program = Command::new(env!("CARGO_BIN_EXE_kubectl-informer"));
+            program.args(command).args([flag, value]).args(absent);
+            let (code, out, error) = run(program).await;
+            assert_eq!(
+                (code, out.as_str(), error.lines().count()),
+                (2, "", 1),
+                "{command:?} {flag}: {error}"
+            );
+            assert!(error.contains("invalid value"), "{command:?} {flag}: {error}");
+        }
+    }
+}
+
+#[tokio::test]
+async fn error_of_overloaded_server_has_its_status_code() {
+    let cluster = Cluster::start().await;
+    let fault = Fault::Raw { status: 503, content_type: "text/plain".to_owned(), body: "overloaded".into() };
+    let _fault = cluster.server.faults().always(RequestMatch::any(), fault);
+    for command in ["watch", "cost"] {
+        let (code, _, error) = cluster.run(&[command, "cm"]).await;
+        assert_eq!((code, error.lines().count()), (1, 1), "{command}: {error}");
+        assert!(error.contains("503: overloaded"), "{command}: {error}");
+    }
+}
