@@ -7,6 +7,7 @@ use serde_json::{Map, Value};
 use super::{
     path::{FieldPath, Step},
     secrets::is_hidden,
+    work,
 };
 
 /// The fields that identify the items of a list, in the order of preference.
@@ -55,6 +56,7 @@ fn compare<'a>(
     after: Option<&'a Value>,
     out: &mut Differences<'a>,
 ) {
+    work::add(1);
     if before == after || is_ignored(path) {
         return;
     }
@@ -94,6 +96,7 @@ fn maps<'a>(
     out: &mut Differences<'a>,
 ) {
     for (name, new) in after.into_iter().flatten() {
+        work::add(1);
         let old = before.and_then(|before| before.get(name));
         if old == Some(new) {
             continue;
@@ -126,6 +129,7 @@ fn lists<'a>(path: &FieldPath, before: &'a [Value], after: &'a [Value], out: &mu
 fn identifies(key: &str, items: &[Value]) -> bool {
     let mut seen = Vec::with_capacity(items.len());
     for item in items {
+        work::add(1);
         match item.get(key) {
             Some(value @ (Value::String(_) | Value::Number(_))) => seen.push(value.to_string()),
             _ => return false,
@@ -147,6 +151,7 @@ fn items<'a>(
     };
     let (old_items, new_items) = (by_key(before), by_key(after));
     let step = |item: &Value| path.join(Step::Item { key, value: item[key].clone() });
+    work::add(before.len() + after.len());
     for new in after {
         match old_items.get(&new[key].to_string()) {
             Some(old) if *old == new => {}

@@ -8,11 +8,17 @@
 //! an entry has a resolution of one second, so two writes can have equal times. If no entry has a new time,
 //! the owner of the field is the best candidate for its value, and the manager of a removal is unknown.
 
-use std::collections::HashSet;
+use std::{
+    cmp::Reverse,
+    collections::{BTreeMap, HashSet},
+};
 
 use serde_json::Value;
 
-use super::path::{FieldPath, Step};
+use super::{
+    path::{FieldPath, Step},
+    work,
+};
 
 /// An entry of managedFields.
 #[derive(Clone, Copy, Debug)]
@@ -25,6 +31,13 @@ struct Entry<'a> {
 impl<'a> Entry<'a> {
     fn name(self) -> &'a str {
         self.value["manager"].as_str().unwrap_or_default()
+    }
+
+    fn name_with_subresource(self) -> String {
+        match self.value["subresource"].as_str() {
+            None | Some("") => self.name().to_owned(),
+            Some(subresource) => format!("{} ({subresource})", self.name()),
+        }
     }
 
     fn time(self) -> &'a str {
@@ -76,6 +89,32 @@ impl<'a> Authors<'a> {
     /// Returns the managers of a change, sorted. Returns an empty list if managedFields do not contain the
     /// manager.
     pub(super) fn of(&self, path: &FieldPath, is_removed: bool) -> Vec<String> {
+        let found = self.entries_of(path, is_removed);
+        let mut names: Vec<String> = found.into_iter().map(|entry| entry.name().to_owned()).collect();
+        names.sort_unstable();
+        names.dedup();
+        names
+    }
+
+    /// Returns the manager of an update with these changes, and its subresource: `kubelet (status)`. This is
+    /// the latest manager of a change. Of several, it is the manager of the most changes.
+    pub(super) fn writer<'b>(&self, changes: impl Iterator<Item = (&'b FieldPath, bool)>) -> Option<String> {
+        let mut counts = BTreeMap::new();
+        for (path, is_removed) in changes {
+            for entry in self.entries_of(path, is_removed) {
+                *counts.entry((entry.time(), Reverse(entry.name_with_subresource()))).or_insert(0_usize) += 1;
+            }
+        }
+        if counts.is_empty() {
+            // A write that changes only managedFields, or the creation of the object.
+            let names = latest(self.changed.clone()).into_iter().map(Entry::name_with_subresource);
+            return names.min();
+        }
+        let latest = counts.into_iter().max_by_key(|((time, name), count)| (*time, *count, name.clone()));
+        latest.map(|((_, Reverse(name)), _)| name)
+    }
+
+    fn entries_of(&self, path: &FieldPath, is_removed: bool) -> Vec<Entry<'a>> {
         let writers = self.changed.iter().copied();
         let candidates: Vec<Entry<'_>> = if is_removed {
             let owners = self.before.iter().filter(|entry| entry.owns(path));
@@ -84,7 +123,7 @@ impl<'a> Authors<'a> {
         } else {
             writers.filter(|entry| entry.owns(path)).collect()
         };
-        let found = if !candidates.is_empty() {
+        if !candidates.is_empty() {
             latest(candidates)
         } else if is_removed {
             latest(self.changed.iter().filter(|entry| entry.can_write(path)).copied().collect())
@@ -93,17 +132,13 @@ impl<'a> Authors<'a> {
             latest(self.changed.clone())
         } else {
             latest(self.after.iter().filter(|entry| entry.owns(path)).copied().collect())
-        };
-        let mut names: Vec<String> = found.into_iter().map(|entry| entry.name().to_owned()).collect();
-        names.sort_unstable();
-        names.dedup();
-        names
+        }
     }
 }
 
 /// Returns the entries with the latest time. Times in RFC 3339 with the same zone have the order of their
 /// texts.
-fn latest(mut entries: Vec<Entry<'_>>) -> Vec<Entry<'_>> {
+fn latest<'a>(mut entries: Vec<Entry<'a>>) -> Vec<Entry<'a>> {
     let last = entries.iter().map(|entry| entry.time()).max().unwrap_or_default();
     entries.retain(|entry| entry.time() == last);
     entries
@@ -111,6 +146,7 @@ fn latest(mut entries: Vec<Entry<'_>>) -> Vec<Entry<'_>> {
 
 /// Returns whether a set in the form FieldsV1 contains the field, a part of it, or a value that contains it.
 fn owns(set: &Value, steps: &[Step], value: Option<&Value>) -> bool {
+    work::add(1);
     let Some(children) = set.as_object() else { return false };
     let Some((step, rest)) = steps.split_first() else { return true };
     if children.is_empty() {
@@ -130,6 +166,7 @@ fn owns(set: &Value, steps: &[Step], value: Option<&Value>) -> bool {
             }
             // The set can identify an item by several fields. Only sets with other fields are parsed.
             let prefix = format!("\"{key}\":");
+            work::add(children.len());
             children
                 .iter()
                 .filter(|(name, _)| name.starts_with("k:"))
@@ -156,7 +193,11 @@ fn inside<'a>(value: &'a Value, step: &Step) -> Option<&'a Value> {
         Step::Field(name) => value.get(name),
         Step::Index(index) => value.get(index),
         Step::Item { key, value: wanted } => {
-            value.as_array()?.iter().find(|item| item.get(key) == Some(wanted))
+            let is_wanted = |item: &&Value| {
+                work::add(1);
+                item.get(key) == Some(wanted)
+            };
+            value.as_array()?.iter().find(is_wanted)
         }
     }
 }

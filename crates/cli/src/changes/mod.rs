@@ -4,10 +4,11 @@ mod diff;
 mod managers;
 mod path;
 mod secrets;
+mod work;
 
 use serde_json::Value;
 
-pub(crate) use path::{FieldPath, Pattern, text_of};
+pub(crate) use path::{FieldPath, Pattern, Step, text_of};
 pub(crate) use secrets::{is_hidden, visit_scalars};
 
 /// The maximum number of changes of one update. An object of 1 MiB can contain far more fields.
@@ -40,6 +41,29 @@ pub(crate) enum FieldValue {
     Shown(Value),
     /// The value is a part of a Secret, or a copy of an object. It must not be printed.
     Hidden,
+}
+
+/// One update of an object, without the values of fields.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub(crate) struct Update {
+    /// The field manager, with its subresource: `kubelet (status)`. `None` if managedFields do not contain it.
+    pub(crate) writer: Option<String>,
+    /// The first 200 fields that differ. Empty for the creation of the object.
+    pub(crate) paths: Vec<FieldPath>,
+}
+
+/// Returns the writer of the version `after`, and the fields that differ. Without `before`, the writer created
+/// the object.
+pub(crate) fn update(before: Option<&Value>, after: &Value) -> Update {
+    let Some(before) = before else {
+        let writer = managers::Authors::new(&Value::Null, after).writer(std::iter::empty());
+        return Update { writer, paths: Vec::new() };
+    };
+    let mut differences = diff::differences(false, before, after);
+    differences.truncate(MAX_CHANGES);
+    let changes = differences.iter().map(|difference| (&difference.path, difference.after.is_none()));
+    let writer = managers::Authors::new(before, after).writer(changes);
+    Update { writer, paths: differences.into_iter().map(|difference| difference.path).collect() }
 }
 
 /// Returns the selected fields that differ, ordered by their names. An empty selection selects all fields.
@@ -115,6 +139,53 @@ mod tests {
         let paths: Vec<_> = changes.iter().map(|change| change.path.to_string()).collect();
         assert_eq!(paths, ["extra.arr[0].value"]);
         assert_eq!(changes[0].after, FieldValue::Hidden);
+    }
+
+    /// Returns an object with a list and a map of this many entries, which a manager owns.
+    fn large_object(entries: usize, value: &str, second: usize) -> Value {
+        let items: Vec<Value> =
+            (0..entries).map(|at| json!({"name": format!("port-{at}"), "value": value})).collect();
+        let data = (0..entries).map(|at| (format!("key-{at}"), json!(value)));
+        let owned_items = (0..entries).map(|at| {
+            (format!("k:{{\"name\":\"port-{at}\"}}"), json!({".": {}, "f:name": {}, "f:value": {}}))
+        });
+        let owned_data = (0..entries).map(|at| (format!("f:key-{at}"), json!({})));
+        let fields = json!({
+            "f:spec": {"f:ports": owned_items.collect::<serde_json::Map<_, _>>()},
+            "f:data": owned_data.collect::<serde_json::Map<_, _>>(),
+        });
+        json!({
+            "metadata": {"managedFields": [{
+                "manager": "m", "operation": "Update", "time": format!("2026-01-01T00:00:{second:02}Z"), "fieldsV1": fields,
+            }]},
+            "spec": {"ports": items},
+            "data": data.collect::<serde_json::Map<_, _>>(),
+        })
+    }
+
+    #[test]
+    fn work_grows_linearly_with_the_object() {
+        let steps = |entries: usize| {
+            let (before, after) = (large_object(entries, "a", 1), large_object(entries, "b", 2));
+            let of_update = work::steps_of(|| assert_eq!(update(Some(&before), &after).writer.unwrap(), "m"));
+            let of_changes = work::steps_of(|| {
+                assert_eq!(changes(false, &before, &after, &[]).omitted, 2 * entries - 200)
+            });
+            let of_removal = work::steps_of(|| update(Some(&after), &json!({"metadata": after["metadata"]})));
+            [of_update, of_changes, of_removal]
+        };
+        let all = [1000, 2000, 4000].map(|entries| (entries, steps(entries)));
+        for (entries, steps) in all {
+            // Each change is compared with few entries. An attribution of each of the 200 changes can read
+            // all list items once.
+            assert!(steps.iter().all(|steps| (entries..300 * entries).contains(steps)), "{all:?}");
+        }
+        for (small, large) in all[0].1.iter().zip(all[2].1) {
+            assert!(
+                large <= 5 * small,
+                "four times the entries need more than five times the steps: {all:?}"
+            );
+        }
     }
 
     #[test]

@@ -1,6 +1,8 @@
-//! Finds the field manager that wrote a version of an object, and the fields that it changed. Does no I/O.
+//! Names the writer of an event, and the fields that it changed. Does no I/O.
 
-use serde_json::{Map, Value};
+use serde_json::Value;
+
+use crate::changes::{FieldPath, Step, update};
 
 /// The name of the writer of a deletion, which is not in managedFields.
 pub(super) const DELETION: &str = "(delete)";
@@ -20,131 +22,44 @@ pub(super) struct Attribution {
     pub(super) fields: Vec<String>,
 }
 
-/// A path of field names.
-type Path = Vec<String>;
-
 /// Finds the writer of the version `after`, which follows `before`. Without `before`, the writer created the
 /// object.
 pub(super) fn attribute(before: Option<&Value>, after: &Value) -> Attribution {
-    let mut changed = Vec::new();
-    if let Some(before) = before {
-        diff(before, after, &mut Vec::new(), &mut changed);
-    }
-    let is_deletion =
-        changed.iter().any(|path| matches!(&path[..], [_, field] if field == "deletionTimestamp"));
+    let update = update(before, after);
+    let is_deletion = update.paths.iter().any(|path| names(path).eq(["metadata", "deletionTimestamp"]));
     let unknown = if is_deletion { DELETION } else { UNKNOWN_MANAGER };
-    let manager = writer(before, after, &changed).map_or_else(|| unknown.to_owned(), name);
-    Attribution { manager, fields: changed.iter().map(text).collect() }
-}
-
-/// Returns the entry of the writer. A server sets the time of the entry at each write, in seconds.
-///
-/// If not exactly one manager has a new time, the writer is the latest manager that owns a changed field.
-fn writer<'a>(before: Option<&Value>, after: &'a Value, changed: &[Path]) -> Option<&'a Value> {
-    let entries = || managers(after);
-    let is_new = |entry: &&Value| {
-        let same = before.and_then(|before| managers(before).find(|old| identity(old) == identity(entry)));
-        same.is_none_or(|old| old.get("time") != entry.get("time"))
-    };
-    let mut new = entries().filter(is_new);
-    if let (Some(only), None) = (new.next(), new.next()) {
-        return Some(only);
-    }
-    let owns = |entry: &&Value| changed.iter().any(|path| owns(entry, path));
-    let latest = |entries: &mut dyn Iterator<Item = &'a Value>| entries.max_by_key(|entry| time(entry));
-    let owner =
-        latest(&mut entries().filter(is_new).filter(owns)).or_else(|| latest(&mut entries().filter(owns)));
-    owner.or_else(|| if before.is_none() { latest(&mut entries()) } else { None })
-}
-
-fn managers(object: &Value) -> impl Iterator<Item = &Value> {
-    object.pointer("/metadata/managedFields").and_then(Value::as_array).into_iter().flatten()
-}
-
-fn identity(entry: &Value) -> [Option<&Value>; 4] {
-    ["manager", "operation", "subresource", "apiVersion"].map(|name| entry.get(name))
-}
-
-fn time(entry: &Value) -> &str {
-    entry.get("time").and_then(Value::as_str).unwrap_or_default()
-}
-
-/// Returns whether the entry owns the field or a part of the field.
-fn owns(entry: &Value, path: &Path) -> bool {
-    let mut fields = entry.get("fieldsV1");
-    for name in path {
-        fields = match fields {
-            // The manager owns the value around the field, and not its parts.
-            Some(Value::Object(map)) if map.is_empty() => return true,
-            Some(Value::Object(map)) => map.get(&format!("f:{name}")),
-            _ => return false,
-        };
-    }
-    fields.is_some()
-}
-
-fn name(entry: &Value) -> String {
-    let text = |name| entry.get(name).and_then(Value::as_str).filter(|text| !text.is_empty());
-    let manager = text("manager").unwrap_or(UNKNOWN_MANAGER);
-    match text("subresource") {
-        Some(subresource) => format!("{manager} ({subresource})"),
-        None => manager.to_owned(),
-    }
-}
-
-/// Collects the paths of the fields that differ, except for the fields that each write changes. `kind` and
-/// `apiVersion` are absent in lists and present in events, so they are not changes.
-fn diff(before: &Value, after: &Value, path: &mut Path, changed: &mut Vec<Path>) {
-    if before == after || changed.len() == MAX_FIELDS || is_bookkeeping(path) {
-        return;
-    }
-    match (before, after) {
-        (Value::Object(before), Value::Object(after)) if path.len() < MAX_DEPTH => {
-            diff_maps(before, after, path, changed);
+    let mut fields = Vec::new();
+    for path in update.paths.iter().filter(|path| !names(path).eq(["metadata", "generation"])) {
+        let field = text(path);
+        if fields.len() < MAX_FIELDS && !fields.contains(&field) {
+            fields.push(field);
         }
-        _ => changed.push(path.clone()),
     }
+    Attribution { manager: update.writer.unwrap_or_else(|| unknown.to_owned()), fields }
 }
 
-fn diff_maps(
-    before: &Map<String, Value>,
-    after: &Map<String, Value>,
-    path: &mut Path,
-    changed: &mut Vec<Path>,
-) {
-    let removed = before.iter().filter(|(name, _)| !after.contains_key(*name));
-    let removed = removed.map(|(name, value)| (name, value, &Value::Null));
-    let kept = after.iter().map(|(name, value)| (name, before.get(name).unwrap_or(&Value::Null), value));
-    for (name, before, after) in kept.chain(removed) {
-        path.push(name.clone());
-        diff(before, after, path, changed);
-        path.pop();
-    }
+/// Returns the names of a path up to its first list.
+fn names(path: &FieldPath) -> impl Iterator<Item = &str> {
+    path.steps().iter().map_while(|step| match step {
+        Step::Field(name) => Some(name.as_str()),
+        Step::Item { .. } | Step::Index(_) => None,
+    })
 }
 
-fn is_bookkeeping(path: &[String]) -> bool {
-    match path {
-        [metadata, field] if metadata == "metadata" => {
-            matches!(field.as_str(), "managedFields" | "resourceVersion" | "generation")
-        }
-        [field] => matches!(field.as_str(), "kind" | "apiVersion"),
-        _ => false,
-    }
-}
-
-/// Formats a path. Names with other characters than letters and digits are in brackets.
-fn text(path: &Path) -> String {
-    let step = |name: &String| {
+/// Formats a path up to its first list, with few names. Names with other characters than letters and digits
+/// are in brackets.
+fn text(path: &FieldPath) -> String {
+    let step = |name: &str| {
         let is_plain =
             !name.is_empty() && name.chars().all(|c| c.is_ascii_alphanumeric() || c == '_' || c == '-');
         if is_plain { format!(".{name}") } else { format!("[{name:?}]") }
     };
-    path.iter().map(step).collect()
+    names(path).take(MAX_DEPTH).map(step).collect()
 }
 
 #[cfg(test)]
 mod tests {
-    use serde_json::json;
+    use serde_json::{Map, json};
 
     use super::*;
 

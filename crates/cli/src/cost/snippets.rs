@@ -92,9 +92,12 @@ fn go(change: Change, subject: Subject<'_>) -> Vec<Code> {
     let (runtime, client) = match change {
         Change::MetadataOnly => (
             format!(
-                "For({object}, builder.OnlyMetadata) and Get with metav1.PartialObjectMetadata; a Get of the full type starts a second cache"
+                "For({object}, builder.OnlyMetadata), cache.Options{{DefaultTransform: cache.TransformStripManagedFields()}}, and Get with metav1.PartialObjectMetadata; a Get of the full type starts a second cache"
             ),
-            "metadatainformer.NewSharedInformerFactory(metadataClient, 0).ForResource(gvr)".to_owned(),
+            format!(
+                "metadatainformer.NewSharedInformerFactoryWithOptions(metadataClient, 0, metadatainformer.WithTransform({})).ForResource(gvr)",
+                strip("m.SetManagedFields(nil)")
+            ),
         ),
         Change::FieldSelector => (
             by_object(format!("Field: fields.ParseSelectorOrDie({selector:?})")),
