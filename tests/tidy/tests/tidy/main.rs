@@ -2,6 +2,7 @@
 //! is a pure function of a file. The module `bans` contains the table of banned code.
 
 use std::path::Path;
+use std::sync::LazyLock;
 
 mod bans;
 mod commands;
@@ -21,8 +22,11 @@ mod workspace;
 use kube_informer_tidy::prose::{Rules, Totals, sentences};
 use workspace::{File, Violation, Workspace};
 
-fn workspace() -> Workspace {
-    Workspace::read(&Path::new(env!("CARGO_MANIFEST_DIR")).join("../.."))
+/// Returns the files of this workspace. The tests share them, because reading all files takes a second.
+fn workspace() -> &'static Workspace {
+    static WORKSPACE: LazyLock<Workspace> =
+        LazyLock::new(|| Workspace::read(&Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")));
+    &WORKSPACE
 }
 
 #[track_caller]
@@ -61,7 +65,7 @@ fn files_and_functions_are_short() {
 
 #[test]
 fn modules_import_each_other_in_one_direction() {
-    assert_none(&module_graph::check(&workspace()));
+    assert_none(&module_graph::check(workspace()));
 }
 
 #[test]
@@ -101,7 +105,7 @@ fn architecture_page_describes_each_crate() {
 fn parity_page_contains_only_existing_tests() {
     let workspace = workspace();
     let page = workspace.file(parity::PATH).expect("docs/parity.md exists");
-    assert_none(&parity::check(page, &workspace));
+    assert_none(&parity::check(page, workspace));
 }
 
 #[test]
@@ -113,12 +117,12 @@ fn each_peer_test_has_a_row_in_parity_page() {
 
 #[test]
 fn commands_of_pages_are_valid() {
-    assert_none(&commands::check(&workspace()));
+    assert_none(&commands::check(workspace()));
 }
 
 #[test]
 fn relative_links_of_pages_are_valid() {
-    assert_none(&links::check(&workspace()));
+    assert_none(&links::check(workspace()));
 }
 
 /// Runs `check` on the files of each page and each package.
