@@ -63,7 +63,7 @@ fn measured<T: Cached>(objects: usize) -> (usize, usize, bool) {
 }
 
 fn assert_counted<T: Cached>() {
-    // The difference does not contain values that all objects share, for example the dictionary of `Compressed`.
+    // The difference does not contain values that all objects share, for example a dictionary.
     let (few_allocated, few_counted, _) = measured::<T>(OBJECTS);
     let (many_allocated, many_counted, is_complete) = measured::<T>(2 * OBJECTS);
     let (allocated, counted) = (many_allocated - few_allocated, many_counted - few_counted);

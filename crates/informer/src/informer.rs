@@ -372,7 +372,7 @@ impl<T: Object> Informer<T> {
     }
 
     /// Counts the memory of the cached objects and their identities, without indexes. The method visits each
-    /// object, which takes about 10 ms for 100,000 objects. Do not call it often for a large cache.
+    /// object, so do not call it often for a large cache.
     pub fn memory(&self) -> ObjectMemory {
         self.shared.store.snapshot().iter().map(Entry::memory).sum()
     }

@@ -108,8 +108,8 @@ fn vec_bytes<T>(items: &Option<Vec<T>>, heap: impl Fn(&T) -> usize) -> usize {
     items.capacity() * size_of::<T>() + items.iter().map(heap).sum::<usize>()
 }
 
-/// Returns the size of the nodes of a `BTreeMap` whose entries were inserted in their order. Each level contains
-/// the entries that separate the nodes of the level below.
+/// Returns the size of the nodes of a `BTreeMap` whose entries were inserted in their order. Each level
+/// contains the entries that separate the nodes of the level below.
 fn map_bytes<K, V>(entries: usize) -> usize {
     let leaf = NODE_ENTRIES * (size_of::<K>() + size_of::<V>()) + NODE_BYTES;
     let inner = leaf + (NODE_ENTRIES + 1) * size_of::<usize>();

@@ -301,6 +301,21 @@ mod tests {
         assert_eq!(versions, [26, 27, 28, 5], "the last event belongs to another history");
     }
 
+    /// Objects in another order would not keep their resourceVersions.
+    #[test]
+    fn objects_of_first_lists_have_the_order_of_their_versions() {
+        let pages = [("/api/v1/pods", [7, 5]), ("/api/v1/secrets", [6, 4])].map(|(path, versions)| {
+            let items = versions.map(|version| {
+                let version = version.to_string();
+                json!({"metadata": {"name": version, "resourceVersion": version}})
+            });
+            (path, json!({"kind": "List", "metadata": {}, "items": items}))
+        });
+        let objects = timeline(&pages).actions;
+        let versions: Vec<_> = objects.iter().map(|object| version(&object.object)).collect();
+        assert_eq!(versions, [4, 5, 6, 7]);
+    }
+
     #[test]
     fn items_that_are_not_objects_are_skipped() {
         let items = json!({"kind": "PodList", "metadata": "x", "items": [1, "x", [], null, {"metadata": 7}]});

@@ -4,7 +4,7 @@ use std::path::Path;
 
 use super::*;
 
-/// The maximum number of runs of one example. The times of the reconciles decide which of them is the last one.
+/// The maximum number of runs of one example. The last reconcile depends on the times of the retries.
 const MAX_RUNS: usize = 20;
 
 /// Returns the words of a text. Numbers, durations and addresses become placeholders.

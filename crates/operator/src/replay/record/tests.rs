@@ -67,6 +67,22 @@ fn forms_of_value_are_replaced() {
     assert!(text.contains("redacted-0") && !text.contains("line"), "{text}");
 }
 
+/// A program that is killed leaves the partial file.
+#[tokio::test]
+async fn partial_file_contains_no_value_of_a_secret() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("r");
+    let secret = "{\"kind\":\"Secret\",\"data\":{\"a\":\"c3dvcmRmaXNo\"},\"stringData\":{\"b\":\"x\",\"c\":\"swordfish\"}}";
+    let (recording, client) = Recording::start(&path, client(secret)).unwrap();
+    read(&client, "/api/v1/secrets/a").await;
+    // Closes the file.
+    recording.stop(io::Error::other("the program is killed"));
+    let [text] = &*chunks(&with_suffix(&path, ".partial")) else { panic!() };
+    for value in ["c3dvcmRmaXNo", "\"x\"", "swordfish"] {
+        assert!(!text.contains(value), "{text}");
+    }
+}
+
 /// The API server rejects numbers in a Secret. Objects of other kinds, which a program marks, contain them.
 #[test]
 fn numbers_and_booleans_of_sensitive_objects_are_replaced() {
