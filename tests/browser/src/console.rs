@@ -105,11 +105,11 @@ impl Console {
         Ok(())
     }
 
-    /// Returns a page with a command line and the screen below. Empty lines at the end are omitted.
-    pub fn html(&self, command_line: &str) -> String {
+    /// Returns a page with a command line, and the first lines of the screen below.
+    pub fn html(&self, command_line: &str, max_lines: usize) -> String {
         let screen = self.parser.screen();
         let (height, width) = (screen.size().0.get(), screen.size().1.get());
-        let lines = screen.contents().trim_end().lines().count();
+        let lines = screen.contents().trim_end().lines().count().min(max_lines);
         let page = html! {
             (DOCTYPE)
             html {
