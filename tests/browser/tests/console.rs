@@ -45,13 +45,11 @@ async fn render(chromium: &Chromium, html: &str, coloured: (&str, &str), name: &
 #[tokio::test]
 async fn live_table_of_watch_is_rendered() -> Result<()> {
     let Some(chromium) = Chromium::start_or_skip().await? else { return Ok(()) };
-    let mut console = start(&["watch", "pods,leases", "-A", "--live"], 150, 20)?;
-    console
-        .wait_for(|text| {
-            ["ADDED", "DELETED"].iter().all(|event| text.contains(event))
-                && text.matches("UPDATED").count() > 11
-        })
-        .await?;
+    let mut console = start(&["watch", "pods,leases", "-A", "--live"], 150, 24)?;
+    let is_busy = |text: &str| {
+        text.matches("ADDED").count() > 2 && text.matches("kubelet: status.conditions").count() > 1
+    };
+    console.wait_for(is_busy).await?;
     let html = console.html("kubectl informer watch pods,leases -A --live --demo", 24);
     console.stop().await?;
     render(&chromium, &html, ("ADDED", "rgb(86, 211, 100)"), "watch").await?;
