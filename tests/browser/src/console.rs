@@ -29,6 +29,9 @@ use vt100::{Color, Parser};
 /// The time limit for an expected state of the screen, and for the exit of the program.
 const LIMIT: Duration = Duration::from_secs(60);
 
+/// The maximum number of chunks that are not read yet. The program then waits.
+const MAX_CHUNKS: usize = 1024;
+
 const STYLE: &str = "
 body { margin: 0; background: #14181f; color: #d7dce4; }
 pre { margin: 0; padding: 14px 18px; font: 12px/17px 'DejaVu Sans Mono', monospace; display: inline-block; }
@@ -37,7 +40,7 @@ pre { margin: 0; padding: 14px 18px; font: 12px/17px 'DejaVu Sans Mono', monospa
 /// Runs a program in a pseudo terminal. The program is killed if the value is dropped.
 pub struct Console {
     program: Child,
-    chunks: mpsc::UnboundedReceiver<Vec<u8>>,
+    chunks: mpsc::Receiver<Vec<u8>>,
     parser: Parser,
 }
 
@@ -105,11 +108,11 @@ impl Console {
         Ok(())
     }
 
-    /// Returns a page with a command line and the screen below. Empty lines at the end are omitted.
-    pub fn html(&self, command_line: &str) -> String {
+    /// Returns a page with a command line, and the first lines of the screen below.
+    pub fn html(&self, command_line: &str, max_lines: usize) -> String {
         let screen = self.parser.screen();
         let (height, width) = (screen.size().0.get(), screen.size().1.get());
-        let lines = screen.contents().trim_end().lines().count();
+        let lines = screen.contents().trim_end().lines().count().min(max_lines);
         let page = html! {
             (DOCTYPE)
             html {
@@ -160,12 +163,12 @@ fn style(cell: &vt100::Cell) -> String {
 }
 
 /// Reads the output in a thread, which ends when the program has closed the terminal.
-fn read(mut master: File) -> mpsc::UnboundedReceiver<Vec<u8>> {
-    let (sender, chunks) = mpsc::unbounded_channel();
+fn read(mut master: File) -> mpsc::Receiver<Vec<u8>> {
+    let (sender, chunks) = mpsc::channel(MAX_CHUNKS);
     thread::spawn(move || {
         let mut buffer = [0; 4096];
         while let Ok(count @ 1..) = master.read(&mut buffer) {
-            if sender.send(buffer[..count].to_vec()).is_err() {
+            if sender.blocking_send(buffer[..count].to_vec()).is_err() {
                 return;
             }
         }

@@ -45,25 +45,23 @@ async fn render(chromium: &Chromium, html: &str, coloured: (&str, &str), name: &
 #[tokio::test]
 async fn live_table_of_watch_is_rendered() -> Result<()> {
     let Some(chromium) = Chromium::start_or_skip().await? else { return Ok(()) };
-    let mut console = start(&["watch", "pods,leases", "-A", "--live"], 150, 20)?;
-    console
-        .wait_for(|text| {
-            ["ADDED", "DELETED"].iter().all(|event| text.contains(event))
-                && text.matches("UPDATED").count() > 11
-        })
-        .await?;
-    let html = console.html("kubectl informer watch pods,leases -A --live --demo");
+    let mut console = start(&["watch", "pods,leases", "-A", "--live"], 150, 24)?;
+    let is_busy = |text: &str| {
+        text.matches("ADDED").count() > 2 && text.matches("kubelet: status.conditions").count() > 1
+    };
+    console.wait_for(is_busy).await?;
+    let html = console.html("kubectl informer watch pods,leases -A --live --demo", 24);
     console.stop().await?;
-    render(&chromium, &html, ("DELETED", "rgb(255, 123, 114)"), "watch").await?;
+    render(&chromium, &html, ("ADDED", "rgb(86, 211, 100)"), "watch").await?;
     chromium.stop().await
 }
 
 #[tokio::test]
 async fn table_of_cost_is_rendered() -> Result<()> {
     let Some(chromium) = Chromium::start_or_skip().await? else { return Ok(()) };
-    let mut console = start(&["cost", "pods,secrets"], 165, 60)?;
+    let mut console = start(&["cost", "pods,secrets"], 165, 200)?;
     console.read_to_end().await?;
-    let html = console.html("kubectl informer cost pods,secrets --demo");
+    let html = console.html("kubectl informer cost pods,secrets --demo", 34);
     render(&chromium, &html, ("RESOURCE", "rgb(215, 220, 228)"), "cost-terminal").await?;
     chromium.stop().await
 }

@@ -45,7 +45,8 @@ async fn change(client: &Client, number: usize) -> Result<(), kube_client::Error
             leases.patch(node, &params, &Patch::Merge(renewed)).await?;
         }
         3 => {
-            let is_ready = if number.is_multiple_of(2) { "True" } else { "False" };
+            // The changes reach the same Pod again after 200 numbers. Its condition then has the other value.
+            let is_ready = if (number / 5 + number / 200).is_multiple_of(2) { "False" } else { "True" };
             let conditions = json!([{"type": "Ready", "status": is_ready, "reason": "Probe"}]);
             api.patch_status(pod, &params, &Patch::Strategic(json!({"status": {"conditions": conditions}})))
                 .await?;
