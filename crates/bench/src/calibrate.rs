@@ -65,8 +65,8 @@ pub struct CalibrateArgs {
     /// Write the coefficients and their errors to this file in JSON.
     #[arg(long)]
     out: Option<PathBuf>,
-    /// The program `kubectl-informer`, which computes the inputs of the model. The default is the program in the
-    /// folder of this program.
+    /// The program `kubectl-informer`, which computes the inputs of the model. The default is the program in
+    /// the folder of this program.
     #[arg(long, value_name = "FILE")]
     cost_program: Option<PathBuf>,
     /// Write the tables into this page (docs/cost.md).

@@ -200,8 +200,8 @@ fn program(name: &str, kind: Kind) -> Result<Start> {
     Ok(start)
 }
 
-/// Runs the measured program `name` with an informer of `kind` until `commands` is closed. Reads [`Order`]s from `commands`, and writes
-/// [`Report`]s to `messages`.
+/// Runs the measured program `name` with an informer of `kind` until `commands` is closed. Reads [`Order`]s
+/// from `commands`, and writes [`Report`]s to `messages`.
 ///
 /// # Errors
 ///

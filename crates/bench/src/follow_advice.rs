@@ -1,5 +1,6 @@
 //! The way of a user from an operator with much memory to a smaller operator, with `kubectl informer cost`
-//! alone: measures the operator, reads the first advice, makes this change, and measures again.
+//! alone: measures the operator, reads the first advice that keeps its library, makes this change, and
+//! measures again.
 //!
 //! The operator is the program of crates/bench/go: a shared informer of client-go on all Pods, and a handler.
 //! It reads only metadata, so the condition of the advice is true.
@@ -8,7 +9,7 @@ use std::io::Write;
 use std::net::{Ipv4Addr, SocketAddr};
 use std::path::{Path, PathBuf};
 use std::process::Stdio;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use anyhow::{Context as _, Result, ensure};
 use clap::Args;
@@ -17,7 +18,7 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 use tokio::io::AsyncReadExt as _;
 use tokio::process::Command;
-use tokio::time::sleep;
+use tokio::time::{Instant, sleep};
 
 use crate::calibrate::pods_of_a_cluster;
 use crate::cli::positive;
@@ -38,7 +39,7 @@ const PEAK_INTERVAL: Duration = Duration::from_millis(5);
 #[derive(Debug, Args)]
 pub struct FollowAdviceArgs {
     /// The number of Pods. The operator needs about 2 GB of memory for the default.
-    #[arg(long, default_value_t = 45_000, value_parser = positive)]
+    #[arg(long, default_value_t = 70_000, value_parser = positive)]
     objects: usize,
     /// The program `kubectl-informer`. The default is the program in the folder of this program.
     #[arg(long, value_name = "FILE")]
@@ -68,8 +69,10 @@ struct Caches {
 }
 
 #[derive(Debug, Deserialize)]
+#[serde(rename_all = "camelCase")]
 struct Advice {
     change: String,
+    keeps_library: bool,
     after: u64,
     code: Vec<Value>,
 }
@@ -113,7 +116,8 @@ pub(crate) async fn follow_advice(args: &FollowAdviceArgs, out: &mut impl Write)
     ensure!(row.objects == args.objects, "cost counted {} Pods", row.objects);
     let process = cost.report.estimates.iter().find(|estimate| estimate.library == "client-go (JSON)");
     let process = process.context("the report contains no estimate of client-go")?.process_bytes;
-    let advice = cost.report.advice.first().context("the report contains no advice")?;
+    let advice = cost.report.advice.iter().find(|advice| advice.keeps_library);
+    let advice = advice.context("the report contains no advice for client-go")?;
     ensure!(advice.change == METADATA_ONLY, "the first advice is {:?}", advice.change);
     let after = resident(&operator, &kubeconfig, true, args.objects, folder).await?;
     let watched = self::cost(&cost_program, &kubeconfig, &["--duration", "2s"]).await?;

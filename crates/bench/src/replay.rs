@@ -3,8 +3,8 @@
 //!
 //! The server responds like kube-apiserver from its watch cache. It sends the recorded bytes of
 //! each object, with another resourceVersion and another value of the label with the send time.
-//! Alternatively, it generates many objects from each recorded object. It serves only the recorded kind in all
-//! namespaces, without compression.
+//! Alternatively, it generates many objects from each recorded object. It serves only the recorded kind in
+//! all namespaces, without compression.
 
 mod control;
 mod list;

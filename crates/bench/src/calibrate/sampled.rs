@@ -1,4 +1,5 @@
-//! Reads the inputs of the model from the report of `kubectl informer cost`, with some objects of each workload.
+//! Reads the inputs of the model from the report of `kubectl informer cost`, with some objects of each
+//! workload.
 
 use std::net::{Ipv4Addr, SocketAddr};
 use std::path::Path;

@@ -78,8 +78,8 @@ use ManagedFields::{Few, Many, Missing, Usual};
 /// The Pods of a usual cluster.
 pub(super) const USUAL_PODS: Workload = training("Pods, two containers", 100, pods(0, 0, (0, 0), Usual));
 
-/// All workloads. A held-out workload has another shape than each training workload. Nodes and ReplicaSets are
-/// only held out.
+/// All workloads. A held-out workload has another shape than each training workload. Nodes and ReplicaSets
+/// are only held out.
 pub(super) const ALL: [Workload; 22] = [
     training("Pods, single container", 150, pods(-1, 0, (0, 0), Usual)),
     training("Pods, single container without managedFields", 200, pods(-1, 0, (0, 0), Missing)),

@@ -4,7 +4,7 @@ use serde::{Deserialize, Serialize};
 
 use super::json;
 
-/// The kind of all objects of a recording.
+/// Selects the kind of all objects of a recording.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub enum Kind {
     /// `v1` Pods.

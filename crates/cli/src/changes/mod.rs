@@ -46,14 +46,14 @@ pub(crate) enum FieldValue {
 /// One update of an object, without the values of fields.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(crate) struct Update {
-    /// The field manager, with its subresource: `kubelet (status)`. `None` if managedFields do not contain it.
+    /// The field manager, with its subresource: `kubelet (status)`. `None` if managedFields do not name it.
     pub(crate) writer: Option<String>,
     /// The first 200 fields that differ. Empty for the creation of the object.
     pub(crate) paths: Vec<FieldPath>,
 }
 
-/// Returns the writer of the version `after`, and the fields that differ. Without `before`, the writer created
-/// the object.
+/// Returns the writer of the version `after`, and the fields that differ. Without `before`, the writer
+/// created the object.
 pub(crate) fn update(before: Option<&Value>, after: &Value) -> Update {
     let Some(before) = before else {
         let writer = managers::Authors::new(&Value::Null, after).writer(std::iter::empty());
