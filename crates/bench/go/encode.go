@@ -9,12 +9,17 @@ import (
 	"io"
 	"os"
 
-	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/client-go/kubernetes/scheme"
 )
 
-// runEncode reads Pods in JSON from standard input, one per line. It writes each Pod in protobuf to standard output, with its
-// length as a varint before it.
-func runEncode() error {
+// runEncode reads objects of one kind in JSON from standard input, one per line. It writes each object in protobuf to standard
+// output, with its length as a varint before it. The arguments are the apiVersion and the kind.
+func runEncode(args []string) error {
+	if len(args) != 2 {
+		return errors.New("encode needs an apiVersion and a kind")
+	}
+	kind := schema.FromAPIVersionAndKind(args[0], args[1])
 	in := bufio.NewReaderSize(os.Stdin, 1<<20)
 	out := bufio.NewWriterSize(os.Stdout, 1<<20)
 	for number := 1; ; number++ {
@@ -25,13 +30,9 @@ func runEncode() error {
 		if err != nil {
 			return err
 		}
-		var pod corev1.Pod
-		if err := json.Unmarshal(line, &pod); err != nil {
-			return fmt.Errorf("line %d is not a Pod: %w", number, err)
-		}
-		encoded, err := pod.Marshal()
+		encoded, err := encode(kind, line)
 		if err != nil {
-			return fmt.Errorf("cannot encode line %d: %w", number, err)
+			return fmt.Errorf("cannot encode line %d as %s: %w", number, kind.Kind, err)
 		}
 		if _, err := out.Write(binary.AppendUvarint(nil, uint64(len(encoded)))); err != nil {
 			return err
@@ -40,4 +41,19 @@ func runEncode() error {
 			return err
 		}
 	}
+}
+
+func encode(kind schema.GroupVersionKind, line []byte) ([]byte, error) {
+	object, err := scheme.Scheme.New(kind)
+	if err != nil {
+		return nil, err
+	}
+	if err := json.Unmarshal(line, object); err != nil {
+		return nil, err
+	}
+	message, ok := object.(interface{ Marshal() ([]byte, error) })
+	if !ok {
+		return nil, errors.New("the kind has no protobuf")
+	}
+	return message.Marshal()
 }

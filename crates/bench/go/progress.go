@@ -7,7 +7,7 @@ import (
 	"sync/atomic"
 	"time"
 
-	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
 const (
@@ -46,10 +46,10 @@ func newProgress() *progress {
 }
 
 // record is the handler. Calls do not overlap.
-func (p *progress) record(pod *corev1.Pod) {
-	version, _ := strconv.ParseUint(pod.ResourceVersion, 10, 64)
+func (p *progress) record(object metav1.Object) {
+	version, _ := strconv.ParseUint(object.GetResourceVersion(), 10, 64)
 	if p.measured.Load() {
-		p.measure(pod.Labels[sentLabel])
+		p.measure(object.GetLabels()[sentLabel])
 	}
 	p.events.Add(1)
 	if version > p.seen.Load() {

@@ -4,12 +4,16 @@
 //! The memory of a program is measured after each object has changed several times. The garbage collector
 //! of a Go program has then run, so its heap has the usual size.
 
+#[path = "../../cli/src/cost/calibration.rs"]
+mod calibration;
 #[path = "../../cli/src/cost/features.rs"]
 mod features;
 mod fit;
 mod managed_fields;
+mod objects;
 mod outcome;
 mod recorded;
+mod sampled;
 mod workload;
 
 use std::io::Write;
@@ -17,6 +21,7 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context as _, Result, ensure};
 use clap::Args;
+use serde_json::Value;
 
 use crate::cli::{SETTLE, check_json, positive, work_folder};
 use crate::compare::RunningContender;
@@ -24,8 +29,12 @@ use crate::contenders::{
     CLIENT_GO_JSON, CLIENT_GO_PROTOBUF, Contender, Contenders, Endpoint, Field, KUBE_RUNTIME_ONE_THREAD,
     NO_GO, TYPED, has_go,
 };
-use outcome::{Measurement, Outcome};
-use workload::ALL;
+use crate::cost_program::cost_program;
+use crate::report::page;
+use crate::wire::Kind;
+use calibration::Features;
+use outcome::Measurement;
+use workload::{ALL, USUAL_PODS};
 
 /// The measured programs.
 const MEASURED: [&str; 4] = [CLIENT_GO_PROTOBUF, CLIENT_GO_JSON, KUBE_RUNTIME_ONE_THREAD, TYPED];
@@ -33,82 +42,129 @@ const MEASURED: [&str; 4] = [CLIENT_GO_PROTOBUF, CLIENT_GO_JSON, KUBE_RUNTIME_ON
 /// The number of times that each object changes before the memory is measured.
 const CHANGES: u64 = 3;
 
-/// The number of Pods with `--quick`.
+/// The number of objects with `--quick`.
 const QUICK_OBJECTS: usize = 1_000;
 
 /// Contains the options of `kube-bench calibrate`.
 #[derive(Debug, Args)]
 pub struct CalibrateArgs {
-    /// The number of Pods of a usual workload. Workloads with large Pods have fewer, and workloads with small
-    /// Pods have more.
-    #[arg(long, default_value_t = 5_000, value_parser = positive)]
+    /// The number of objects of a usual workload. Workloads with large objects have fewer, and workloads with
+    /// small objects have more.
+    #[arg(long, default_value_t = 3_000, value_parser = positive)]
     objects: usize,
     /// The number of rounds. The memory is the median of the rounds.
-    #[arg(long, default_value_t = 3)]
+    #[arg(long, default_value_t = 3, value_parser = positive)]
     rounds: usize,
-    /// Measure one round with 1,000 Pods. The coefficients are then inaccurate.
+    /// Measure one round with 1,000 objects. The coefficients are then inaccurate.
     #[arg(long)]
     quick: bool,
+    /// Compute the coefficients from the memory in this earlier output of the command, without measurements.
+    /// The inputs of the model are computed again.
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["objects", "rounds", "quick"])]
+    refit: Option<PathBuf>,
     /// Write the coefficients and their errors to this file in JSON.
     #[arg(long)]
     out: Option<PathBuf>,
+    /// The program `kubectl-informer`, which computes the inputs of the model. The default is the program in
+    /// the folder of this program.
+    #[arg(long, value_name = "FILE")]
+    cost_program: Option<PathBuf>,
+    /// Write the tables into this page (docs/cost.md).
+    #[arg(long)]
+    page: Option<PathBuf>,
 }
 
 /// Measures all workloads, and prints and writes the coefficients.
 pub(crate) async fn calibrate(args: &CalibrateArgs, out: &mut impl Write) -> Result<()> {
-    ensure!(has_go().await, "cannot measure client-go: {NO_GO}");
     check_json(args.out.as_deref())?;
+    args.page.as_deref().map_or(Ok(()), |page| page::check(page, "calibrate"))?;
+    let cost_program = cost_program(args.cost_program.as_deref())?;
+    let (command, versions, mut measured) = match &args.refit {
+        Some(file) => {
+            let (stored, measured) = outcome::read(file)?;
+            (stored.command, stored.versions, measured)
+        }
+        None => (command(args), outcome::versions().await?, measure(args, out).await?),
+    };
+    sampled::read_features(&mut measured, &cost_program).await?;
+    let calibration = outcome::calibration(command, versions, &measured);
+    for is_held_out in [false, true] {
+        writeln!(out, "\n{}", outcome::measurements(&calibration, is_held_out))?;
+    }
+    writeln!(out, "{}", outcome::errors(&calibration))?;
+    for library in &calibration.libraries {
+        writeln!(out, "{}: {:?}", library.name, library.coefficients)?;
+    }
+    args.out.as_deref().map_or(Ok(()), |file| outcome::write(&calibration, file))?;
+    args.page.as_deref().map_or(Ok(()), |page| outcome::write_page(&calibration, page))
+}
+
+/// Measures all programs with all workloads.
+async fn measure(args: &CalibrateArgs, out: &mut impl Write) -> Result<Vec<Measurement>> {
+    ensure!(has_go().await, "cannot measure client-go: {NO_GO}");
     let program = std::env::current_exe()?;
     let folder = work_folder(&program)?;
     let mut contenders = Contenders::select(Field::Replay, None, &program, true, &folder).await?;
     contenders.contenders.retain(|contender| MEASURED.contains(&contender.name));
-    let (objects, rounds) = if args.quick { (QUICK_OBJECTS, 1) } else { (args.objects, args.rounds.max(1)) };
+    let (objects, rounds) = if args.quick { (QUICK_OBJECTS, 1) } else { (args.objects, args.rounds) };
     let mut measured = Vec::new();
     for workload in &ALL {
         let temporary = tempfile::tempdir_in(&folder).context("cannot create a folder for a recording")?;
-        let objects = workload.objects(objects);
-        let features = recorded::recorded(workload, objects, contenders.encoder()?, temporary.path()).await?;
+        let (kind, objects) = (workload.kind(), workload.objects(objects));
+        let encoder = kind.has_protobuf().then(|| contenders.encoder(kind)).transpose()?;
+        recorded::recorded(workload, objects, encoder, temporary.path()).await?;
         for contender in &contenders.contenders {
+            if contender.name == CLIENT_GO_PROTOBUF && !kind.has_protobuf() {
+                continue;
+            }
+            let mut all = Vec::with_capacity(rounds);
+            for _ in 0..rounds {
+                let resident =
+                    resident(&contenders, contender, kind, objects, temporary.path(), &folder).await;
+                all.push(resident.with_context(|| format!("{}: {}", workload.name, contender.name))?);
+            }
             // The measurement continues even if the output is closed.
-            let _ = writeln!(out, "{}: {objects} Pods: {}", workload.name, contender.name);
-            let resident =
-                median(rounds, || resident(&contenders, contender, objects, temporary.path(), &folder));
-            let resident =
-                resident.await.with_context(|| format!("{}: {}", workload.name, contender.name))?;
-            measured.push(Measurement { contender: contender.name, workload: *workload, features, resident });
+            let _ = writeln!(out, "{}: {objects} objects: {}: {all:?} bytes", workload.name, contender.name);
+            measured.push(Measurement {
+                contender: contender.name.to_owned(),
+                workload: *workload,
+                features: Features { objects: objects as u64, ..Features::default() },
+                rounds: all,
+            });
         }
     }
-    let outcome = Outcome::new(command(objects, rounds), &MEASURED, &measured).await?;
-    writeln!(out, "\n{}", outcome.text())?;
-    args.out.as_deref().map_or(Ok(()), |file| outcome.write(file))
+    Ok(measured)
+}
+
+/// Returns Pods with the managedFields of a real cluster, with two containers each.
+pub(crate) fn pods_of_a_cluster(objects: usize) -> impl Iterator<Item = Result<Value>> {
+    (0..objects).map(|index| USUAL_PODS.object(index))
 }
 
 /// Returns the command that repeats a calibration.
-fn command(objects: usize, rounds: usize) -> String {
-    format!(
-        "cargo run --release -p kube-bench -- calibrate --objects {objects} --rounds {rounds} --out crates/cli/src/cost/coefficients.json"
-    )
-}
-
-/// Returns the median of the resident memory in several rounds.
-async fn median<F: Future<Output = Result<u64>>>(rounds: usize, measure: impl Fn() -> F) -> Result<u64> {
-    let mut all = Vec::with_capacity(rounds);
-    for _ in 0..rounds {
-        all.push(measure().await?);
+fn command(args: &CalibrateArgs) -> String {
+    let mut command = String::from("cargo run --release -p kube-bench -- calibrate");
+    if args.quick {
+        command += " --quick";
+    } else {
+        command += &format!(" --objects {} --rounds {}", args.objects, args.rounds);
     }
-    all.sort_unstable();
-    all.get(all.len() / 2).copied().context("no round was measured")
+    if let Some(file) = &args.out {
+        command += &format!(" --out {}", file.display());
+    }
+    if cfg!(debug_assertions) { command.replace(" --release", "") } else { command }
 }
 
 /// Returns the resident memory of a program after each object has changed several times, in bytes.
 async fn resident(
     contenders: &Contenders,
     contender: &Contender,
+    kind: Kind,
     objects: usize,
     recording: &Path,
     folder: &Path,
 ) -> Result<u64> {
-    let client = |url: &str| contenders.command(contender, Endpoint::Url(url));
+    let client = |url: &str| contenders.command_of(contender, kind, Endpoint::Url(url));
     let server = contenders.server(recording);
     let (mut run, synced, _) =
         RunningContender::start(server, contender.name, client, SETTLE, &folder.join("logs")).await?;

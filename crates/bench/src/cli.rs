@@ -17,6 +17,7 @@ use crate::clusters::{ClustersArgs, clusters};
 use crate::compare::{Paths, Settings, compare};
 use crate::contenders::{self, Field};
 use crate::event_path::{EventPathArgs, EventPathNumbers, event_path};
+use crate::follow_advice::{FollowAdviceArgs, follow_advice};
 use crate::operators::{OperatorNumbers, OperatorsArgs, compare_operators};
 use crate::overhead::{self, OverheadArgs, OverheadNumbers, ProgramArgs, compare_overhead, run_program};
 use crate::record::{RealServer, record};
@@ -29,6 +30,7 @@ use crate::scale::{RECORDED, ScaleArgs, ScaleNumbers, scale};
 use crate::scale_out::{self, ReplicaArgs, ScaleOutArgs, ScaleOutServerArgs};
 use crate::server::{self, ServerArgs, Subject};
 use crate::stores::{Load, check as check_stores, compare_stores, run_store};
+use crate::wire::Kind;
 
 /// The pause after each stage.
 pub(crate) const SETTLE: Duration = Duration::from_secs(1);
@@ -43,6 +45,9 @@ pub enum Command {
     /// Measure the memory of informers with many workloads, and fit the coefficients of
     /// `kubectl informer cost`.
     Calibrate(CalibrateArgs),
+    /// Measure the memory of an operator on client-go before and after the first advice of
+    /// `kubectl informer cost`. Build the package kubectl-informer before, with the same profile.
+    FollowAdvice(FollowAdviceArgs),
     /// Measure the cost per object for growing numbers of objects. Without a recording, first record
     /// Pods of a real kube-apiserver.
     Scale(ScaleArgs),
@@ -101,6 +106,9 @@ pub enum Command {
         /// The kubeconfig of the server.
         #[arg(long)]
         kubeconfig: Option<PathBuf>,
+        /// The resource of the informer, for example configmaps.
+        #[arg(long, default_value = "pods", value_parser = kind)]
+        resource: Kind,
     },
     /// Run one of the programs of the command `overhead`. The program prints its figures as JSON.
     OverheadProgram(ProgramArgs),
@@ -172,6 +180,7 @@ pub fn run(command: Command, out: &mut impl Write) -> Result<()> {
     match command {
         Command::Compare(args) => runtime()?.block_on(run_compare(args, out)),
         Command::Calibrate(args) => runtime()?.block_on(calibrate(&args, out)),
+        Command::FollowAdvice(args) => runtime()?.block_on(follow_advice(&args, out)),
         Command::Scale(args) => runtime()?.block_on(run_scale(&args, out)),
         Command::EventPath(args) => runtime()?.block_on(run_event_path(&args, out)),
         Command::Stores(args) => {
@@ -204,12 +213,12 @@ pub fn run(command: Command, out: &mut impl Write) -> Result<()> {
         Command::Server(args) => runtime()?.block_on(run_server(Subject::Programs, &args, out)),
         Command::Lists(args) => runtime()?.block_on(run_server(Subject::Lists, &args, out)),
         Command::Link(args) => runtime()?.block_on(run_server(Subject::Link, &args, out)),
-        Command::Client { name, server, kubeconfig } => client::runtime(&name)?.block_on(async {
+        Command::Client { name, server, kubeconfig, resource } => client::runtime(&name)?.block_on(async {
             let config = match (&server, &kubeconfig) {
                 (_, Some(file)) => client::config_of_kubeconfig(file).await?,
                 (server, None) => client::config_of_url(server.as_deref().unwrap_or_default())?,
             };
-            client::run(&name, config, BufReader::new(stdin()), stdout()).await
+            client::run(&name, resource, config, BufReader::new(stdin()), stdout()).await
         }),
     }
 }
@@ -229,6 +238,11 @@ const MAX_NUMBER: usize = 10_000_000;
 pub(crate) fn positive(text: &str) -> Result<usize, String> {
     let number = text.parse().ok().filter(|number| (1..=MAX_NUMBER).contains(number));
     number.ok_or_else(|| format!("expected a number from 1 to {MAX_NUMBER}, in digits"))
+}
+
+/// Parses the name of a resource, for example `configmaps`.
+fn kind(text: &str) -> Result<Kind, String> {
+    Kind::of_plural(text).ok_or_else(|| format!("unknown resource {text:?}; use for example pods or secrets"))
 }
 
 /// Checks before a measurement that the JSON file can be written. Does not change an existing file.

@@ -1,9 +1,10 @@
-//! The compared programs. Each uses a library in a typical way, with one informer on Pods and one
+//! The compared programs. Each uses a library in a typical way, with one informer and one
 //! handler that counts.
 //!
 //! A program prints a message when its cache is synced. It then reads resourceVersions from
 //! standard input, and prints a message when its handler has received them.
 
+mod database;
 mod informer;
 mod kube_runtime;
 mod layers;
@@ -16,7 +17,8 @@ use std::sync::Arc;
 
 use anyhow::{Context as _, Result, bail};
 use futures_util::future::BoxFuture;
-use k8s_openapi::api::core::v1::Pod;
+use k8s_openapi::api::apps::v1::{Deployment, ReplicaSet};
+use k8s_openapi::api::core::v1::{ConfigMap, Node, Pod, Secret};
 use kube_client::config::{KubeConfigOptions, Kubeconfig};
 use kube_client::core::PartialObjectMeta;
 use kube_client::{Client, Config};
@@ -26,6 +28,8 @@ use tokio::io::{AsyncBufRead, AsyncBufReadExt as _, AsyncWrite, AsyncWriteExt as
 
 use tokio::runtime::{Builder, Runtime};
 
+use crate::wire::Kind;
+use database::Database;
 use progress::Progress;
 pub(crate) use progress::percentiles;
 use view::PodView;
@@ -68,10 +72,20 @@ const PROGRAMS: [(&str, Threads, Start); 14] = [
     ("typed-gzip", Threads::One, informer::start_gzip::<Pod>),
     ("typed-node", Threads::One, informer::start_of_node),
     ("lazy-gzip", Threads::One, informer::start_gzip::<Lazy<Pod>>),
-    ("kube-runtime", Threads::Many, kube_runtime::start_list),
-    ("kube-runtime-one", Threads::One, kube_runtime::start_list),
+    ("kube-runtime", Threads::Many, kube_runtime::start_list::<Pod>),
+    ("kube-runtime-one", Threads::One, kube_runtime::start_list::<Pod>),
     ("kube-runtime-one-no-managed-fields", Threads::One, kube_runtime::start_without_managed_fields),
     ("kube-runtime-streaming", Threads::Many, kube_runtime::start_streaming),
+];
+
+/// The program of each kind except for Pods, on this project and on kube-runtime.
+const OF_KINDS: [(Kind, Start, Start); 6] = [
+    (Kind::ConfigMap, informer::start::<ConfigMap>, kube_runtime::start_list::<ConfigMap>),
+    (Kind::Secret, informer::start::<Secret>, kube_runtime::start_list::<Secret>),
+    (Kind::Node, informer::start::<Node>, kube_runtime::start_list::<Node>),
+    (Kind::Deployment, informer::start::<Deployment>, kube_runtime::start_list::<Deployment>),
+    (Kind::ReplicaSet, informer::start::<ReplicaSet>, kube_runtime::start_list::<ReplicaSet>),
+    (Kind::Database, informer::start::<Database>, kube_runtime::start_list::<Database>),
 ];
 
 /// Programs that contain only the first layers of an informer: name and start function. See
@@ -170,8 +184,24 @@ pub async fn config_of_kubeconfig(file: &Path) -> Result<Config> {
     Ok(Config::from_custom_kubeconfig(kubeconfig, &KubeConfigOptions::default()).await?)
 }
 
-/// Runs the measured program `name` until `commands` is closed. Reads [`Order`]s from `commands`, and writes
-/// [`Report`]s to `messages`.
+/// Returns the start function of a program.
+fn program(name: &str, kind: Kind) -> Result<Start> {
+    let of_kind = OF_KINDS.into_iter().find(|(known, ..)| *known == kind);
+    match (of_kind, name) {
+        (None, _) => {}
+        (Some((_, start, _)), "typed") | (Some((_, _, start)), "kube-runtime-one") => return Ok(start),
+        (Some(_), _) => bail!("the program {name:?} supports only pods; use typed or kube-runtime-one"),
+    }
+    let programs = PROGRAMS.into_iter().map(|(name, _, start)| (name, start)).chain(LAYERS);
+    let Some((_, start)) = programs.clone().find(|(known, _)| *known == name) else {
+        let names: Vec<_> = programs.map(|(name, _)| name).collect();
+        bail!("no program {name:?}; expected one of {}", names.join(", "));
+    };
+    Ok(start)
+}
+
+/// Runs the measured program `name` with an informer of `kind` until `commands` is closed. Reads [`Order`]s
+/// from `commands`, and writes [`Report`]s to `messages`.
 ///
 /// # Errors
 ///
@@ -182,15 +212,12 @@ pub async fn config_of_kubeconfig(file: &Path) -> Result<Config> {
 /// Dropping the future stops the program.
 pub async fn run(
     name: &str,
+    kind: Kind,
     config: Config,
     commands: impl AsyncBufRead + Unpin,
     mut messages: impl AsyncWrite + Unpin,
 ) -> Result<()> {
-    let programs = PROGRAMS.into_iter().map(|(name, _, start)| (name, start)).chain(LAYERS);
-    let Some((_, start)) = programs.clone().find(|(known, _)| *known == name) else {
-        let names: Vec<_> = programs.map(|(name, _)| name).collect();
-        bail!("no program {name:?}; expected one of {}", names.join(", "));
-    };
+    let start = program(name, kind)?;
     let client = Client::try_from(config)?;
     let progress = Arc::new(Progress::default());
     let mut running = start(client, Arc::clone(&progress));

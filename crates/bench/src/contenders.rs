@@ -7,6 +7,8 @@ use anyhow::{Context as _, Result, ensure};
 use serde::{Deserialize, Serialize};
 use tokio::process::Command;
 
+use crate::wire::Kind;
+
 /// A compared program.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Contender {
@@ -192,6 +194,16 @@ impl Contenders {
 
     /// Returns the command that starts a contender.
     pub(crate) fn command(&self, contender: &Contender, endpoint: Endpoint<'_>) -> Result<Command> {
+        self.command_of(contender, Kind::Pod, endpoint)
+    }
+
+    /// Returns the command that starts a contender with an informer of this kind.
+    pub(crate) fn command_of(
+        &self,
+        contender: &Contender,
+        kind: Kind,
+        endpoint: Endpoint<'_>,
+    ) -> Result<Command> {
         let mut command = match contender.program {
             Program::Client(name) => self.client(name),
             Program::LargeTcache(name) => {
@@ -210,6 +222,9 @@ impl Contenders {
                 command
             }
         };
+        if kind != Kind::Pod {
+            command.args(["--resource", kind.plural()]);
+        }
         match endpoint {
             Endpoint::Url(url) => command.args(["--server", url]),
             Endpoint::Kubeconfig(file) => command.arg("--kubeconfig").arg(file),
@@ -227,10 +242,11 @@ impl Contenders {
         Ok(Command::new(self.go.as_ref().context("the Go program was not built")?))
     }
 
-    /// Returns the command that converts Pods from JSON to protobuf.
-    pub(crate) fn encoder(&self) -> Result<Command> {
+    /// Returns the command that converts objects of this kind from JSON to protobuf.
+    pub(crate) fn encoder(&self, kind: Kind) -> Result<Command> {
         let mut command = self.client_go()?;
-        command.arg("encode");
+        let texts = kind.texts();
+        command.args(["encode", texts.api_version, texts.kind]);
         Ok(command)
     }
 

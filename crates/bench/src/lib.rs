@@ -6,7 +6,8 @@
 //! process with a typical program for its library. [`scale`] runs the first two stages with up to a
 //! million objects. [`compare_stores`] measures only the stores. [`compare_operators`] measures
 //! operators on three libraries, and [`compare_overhead`] measures operators without user code.
-//! The command `calibrate` fits the model of `kubectl informer cost` to measured memory.
+//! The command `calibrate` fits the model of `kubectl informer cost` to measured memory, and `follow-advice`
+//! measures an operator before and after the first advice of this command.
 //! `docs/performance.md` and `docs/performance-operators.md` describe the methods.
 //!
 //! # Invariants
@@ -24,9 +25,11 @@ mod client;
 mod clusters;
 mod compare;
 mod contenders;
+mod cost_program;
 mod counted;
 mod event_path;
 mod figures;
+mod follow_advice;
 mod history;
 mod http_server;
 mod operators;
@@ -53,6 +56,7 @@ pub use compare::{Measured, Outcome, Paths, Round, Settings, compare};
 pub use contenders::{Family, Skipped};
 pub use event_path::{EventPathArgs, EventPathMeasured, EventPathSettings, Step, event_path};
 pub use figures::{Medians, medians};
+pub use follow_advice::FollowAdviceArgs;
 pub use http_server::RequestCounts;
 pub use operators::{
     MeasuredOperator, Operator, OperatorPart, OperatorRound, OperatorSettings, OperatorsArgs,
@@ -71,3 +75,4 @@ pub use scale_out::{ReplicaArgs, ScaleOutArgs, ScaleOutServerArgs};
 pub use server::ServerArgs;
 pub use stage::Stage;
 pub use stores::{Load, MeasuredStore, StoreRound, StoresOutcome, Writing, compare_stores};
+pub use wire::Kind;

@@ -19,7 +19,7 @@ use kube_client::Client;
 
 use crate::pods::Pod;
 use crate::recording::{Manifest, Written, save};
-use crate::wire::{Change, Object, Wire, raise};
+use crate::wire::{Change, Kind, Object, Wire, raise};
 
 pub use server::RealServer;
 pub(crate) use write::create;
@@ -61,7 +61,13 @@ pub async fn record(
     );
     check_composed_responses(client, &recorded).await?;
     change(client, &pods, &mut recorded).await.context("cannot change Pods")?;
-    let manifest = Manifest { version: raise(version), objects: count, server: server.to_owned(), protobuf };
+    let manifest = Manifest {
+        version: raise(version),
+        objects: count,
+        server: server.to_owned(),
+        protobuf,
+        kind: Kind::Pod,
+    };
     let written: Vec<_> = recorded.into_iter().map(|recorded| (recorded.wire, recorded.written)).collect();
     save(folder, &manifest, &written)
 }
@@ -109,7 +115,7 @@ fn in_order_of_list(recorded: &Recorded, frames: Vec<Vec<u8>>) -> Result<Vec<Obj
     let wire = recorded.wire;
     let mut changed = HashMap::new();
     for frame in frames {
-        let object = Object::new(wire, wire.cut_event(&frame, Change::Modified)?.into())?;
+        let object = Object::new(wire, wire.cut_event(Kind::Pod, &frame, Change::Modified)?.into())?;
         check::event(wire, &frame, &object, Change::Modified)?;
         changed.insert(object.name(wire)?, object);
     }

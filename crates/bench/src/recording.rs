@@ -10,7 +10,7 @@ use kube_informer::{FrameReader, FrameWriter};
 use serde::{Deserialize, Serialize};
 
 use crate::pods::NOT_SENT;
-use crate::wire::{Change, Object, Stamp, Wire};
+use crate::wire::{Change, Kind, Object, Stamp, Wire};
 
 /// The version of the file format, which is part of the folder name.
 const FORMAT: u32 = 2;
@@ -30,6 +30,9 @@ pub struct Manifest {
     pub server: String,
     /// True if the recording contains protobuf in addition to JSON.
     pub protobuf: bool,
+    /// The kind of the objects.
+    #[serde(default)]
+    pub kind: Kind,
 }
 
 /// The objects in one encoding.
@@ -126,7 +129,7 @@ impl Recording {
     /// Returns the body of the response to a LIST of all objects, in JSON.
     pub fn list(&self) -> Vec<u8> {
         let stamp = Stamp { version: self.manifest.version, sent: NOT_SENT, number: None };
-        let mut body = Wire::Json.list_head(stamp.version, None, 0);
+        let mut body = Wire::Json.list_head(self.manifest.kind, stamp.version, None, 0);
         for (index, object) in self.json.listed.iter().enumerate() {
             Wire::Json.item(&mut body, object, stamp, index == 0);
         }
@@ -139,7 +142,7 @@ impl Recording {
         let mut body = Vec::new();
         for (version, object) in (self.manifest.version + 1..).zip(&self.json.changed) {
             let stamp = Stamp { version, sent: NOT_SENT, number: None };
-            Wire::Json.event(&mut body, Change::Modified, object, stamp);
+            Wire::Json.event(&mut body, self.manifest.kind, Change::Modified, object, stamp);
         }
         body
     }

@@ -3,8 +3,8 @@
 //!
 //! The server responds like kube-apiserver from its watch cache. It sends the recorded bytes of
 //! each object, with another resourceVersion and another value of the label with the send time.
-//! Alternatively, it generates many objects from each recorded object. It serves only Pods of all
-//! namespaces, without compression.
+//! Alternatively, it generates many objects from each recorded object. It serves only the recorded kind in
+//! all namespaces, without compression.
 
 mod control;
 mod list;
@@ -222,7 +222,7 @@ impl Replay {
     }
 
     fn answer(self: &Arc<Self>, request: &Request<Incoming>) -> Response<Body> {
-        let asked = match RequestKind::read(request) {
+        let asked = match RequestKind::read(self.recording.manifest.kind.texts().path, request) {
             Ok(asked) => asked,
             Err(code) => return error_response(code),
         };
@@ -282,7 +282,7 @@ impl Replay {
 /// Creates an error response with a `Status`.
 fn error_response(code: StatusCode) -> Response<Body> {
     let status = format!(
-        r#"{{"kind":"Status","apiVersion":"v1","metadata":{{}},"status":"Failure","message":"the replay server only lists and watches pods of all namespaces","code":{}}}"#,
+        r#"{{"kind":"Status","apiVersion":"v1","metadata":{{}},"status":"Failure","message":"the replay server only lists and watches the recorded kind in all namespaces","code":{}}}"#,
         code.as_u16()
     );
     let mut response = Response::new(Full::from(status).boxed_unsync());

@@ -5,6 +5,7 @@
 //! the label with the send time. Both have a fixed number of digits, so they are replaced in place.
 
 mod json;
+mod kind;
 mod protobuf;
 #[cfg(test)]
 mod tests;
@@ -17,6 +18,8 @@ use bytes::Bytes;
 
 use crate::pods::NOT_SENT;
 use crate::scale::unique::{self, UniquePart};
+pub use kind::Kind;
+use kind::KindTexts;
 
 /// The number of digits of replayed resourceVersions, as in a cluster that is some months old.
 const VERSION_DIGITS: usize = 10;
@@ -121,11 +124,17 @@ impl Wire {
 
     /// Returns the bytes of a list before its items. `items` is their total length. `next` contains
     /// the continue token and the number of remaining objects.
-    pub(crate) fn list_head(self, version: u64, next: Option<(&str, u64)>, items: usize) -> Vec<u8> {
+    pub(crate) fn list_head(
+        self,
+        kind: Kind,
+        version: u64,
+        next: Option<(&str, u64)>,
+        items: usize,
+    ) -> Vec<u8> {
         match self {
-            Self::Json => json::POD.list_head(version, next),
+            Self::Json => kind.texts().json.list_head(version, next),
             Self::Metadata => json::METADATA.list_head(version, next),
-            Self::Protobuf => protobuf::list_head(version, next, items),
+            Self::Protobuf => protobuf::list_head(kind.texts(), version, next, items),
         }
     }
 
@@ -140,7 +149,7 @@ impl Wire {
     /// Appends an item of a list.
     pub(crate) fn item(self, out: &mut Vec<u8>, object: &Object, stamp: Stamp, first: bool) {
         match self {
-            Self::Json => json::POD.item(out, object, stamp, first),
+            Self::Json => Kind::default().texts().json.item(out, object, stamp, first),
             Self::Metadata => json::METADATA.item(out, object, stamp, first),
             Self::Protobuf => protobuf::item(out, object, stamp),
         }
@@ -155,20 +164,20 @@ impl Wire {
     }
 
     /// Appends an event of a watch.
-    pub(crate) fn event(self, out: &mut Vec<u8>, change: Change, object: &Object, stamp: Stamp) {
+    pub(crate) fn event(self, out: &mut Vec<u8>, kind: Kind, change: Change, object: &Object, stamp: Stamp) {
         match self {
-            Self::Json => json::POD.event(out, change, object, stamp),
+            Self::Json => kind.texts().json.event(out, change, object, stamp),
             Self::Metadata => json::METADATA.event(out, change, object, stamp),
-            Self::Protobuf => protobuf::event(out, change, object, stamp),
+            Self::Protobuf => protobuf::event(out, kind.texts(), change, object, stamp),
         }
     }
 
     /// Returns a bookmark. `ends_initial` marks the end of the initial events.
-    pub(crate) fn bookmark(self, version: u64, ends_initial: bool) -> Vec<u8> {
+    pub(crate) fn bookmark(self, kind: Kind, version: u64, ends_initial: bool) -> Vec<u8> {
         match self {
-            Self::Json => json::POD.bookmark(version, ends_initial),
+            Self::Json => kind.texts().json.bookmark(version, ends_initial),
             Self::Metadata => json::METADATA.bookmark(version, ends_initial),
-            Self::Protobuf => protobuf::bookmark(version, ends_initial),
+            Self::Protobuf => protobuf::bookmark(kind, version, ends_initial),
         }
     }
 
@@ -199,9 +208,9 @@ impl Wire {
     }
 
     /// Returns the bytes of the object of an event, as in a list.
-    pub(crate) fn cut_event(self, frame: &[u8], change: Change) -> Result<Vec<u8>> {
+    pub(crate) fn cut_event(self, kind: Kind, frame: &[u8], change: Change) -> Result<Vec<u8>> {
         match self {
-            Self::Json => json::POD.cut_event(frame, change),
+            Self::Json => kind.texts().json.cut_event(frame, change),
             Self::Metadata => json::METADATA.cut_event(frame, change),
             Self::Protobuf => protobuf::cut_event(frame, change),
         }

@@ -11,7 +11,9 @@ pub(super) fn fit<const N: usize>(rows: &[([f64; N], f64)]) -> [f64; N] {
         rows.iter().map(|(row, measured)| row.map(|value| value / measured)).collect();
     let norms: [f64; N] =
         std::array::from_fn(|at| scaled.iter().map(|row| row[at] * row[at]).sum::<f64>().sqrt());
-    let column = |at: usize| scaled.iter().map(move |row| row[at] / norms[at]);
+    // A property that no row has is not fitted.
+    let column =
+        |at: usize| scaled.iter().map(move |row| if norms[at] > 0.0 { row[at] / norms[at] } else { 0.0 });
     let gram: [[f64; N]; N] =
         std::array::from_fn(|a| std::array::from_fn(|b| column(a).zip(column(b)).map(|(a, b)| a * b).sum()));
     let target: [f64; N] = std::array::from_fn(|at| column(at).sum());

@@ -22,7 +22,7 @@ pub(super) fn managed_fields(managers: ManagedFields, object: &Value) -> Option<
         Value::Object(named.collect())
     };
     let metadata = of(&["metadata"]);
-    let spec = || entry("kube-controller-manager", "Update", None, &of(&["metadata", "spec"]));
+    let spec = || entry("kube-controller-manager", "Update", None, &of(&["metadata", "spec", "data"]));
     let status = || entry("kubelet", "Update", Some("status"), &of(&["status"]));
     let entries = match managers {
         ManagedFields::Missing => return None,

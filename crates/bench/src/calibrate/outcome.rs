@@ -1,14 +1,16 @@
-//! The coefficients of each library, and their errors.
+//! Computes the coefficients of each library and their errors, and formats them as tables.
 
+use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::path::Path;
 
 use anyhow::{Context as _, Result};
-use serde::Serialize;
 
-use super::features::{FEATURES, Features};
+use super::calibration::{Calibrated, Calibration, Coefficients, Features, INPUTS, Tested, Versions, inputs};
 use super::fit::fit;
-use super::workload::{Part, Workload};
+use crate::report::page;
+
+use super::workload::{ALL, Part, Workload};
 
 /// The measured versions of libraries that are compiled into this program.
 const LOCK: &str = include_str!("../../../../Cargo.lock");
@@ -16,211 +18,213 @@ const GO_MODULE: &str = include_str!("../../go/go.mod");
 
 /// The measured memory of a program with a workload.
 pub(super) struct Measurement {
-    pub(super) contender: &'static str,
+    pub(super) contender: String,
     pub(super) workload: Workload,
     pub(super) features: Features,
-    /// Resident memory in bytes.
-    pub(super) resident: u64,
+    /// Resident memory in each round, in bytes. Not empty.
+    pub(super) rounds: Vec<u64>,
 }
 
-/// The result of a calibration, as it is stored.
-#[derive(Debug, Serialize)]
-#[serde(rename_all = "camelCase")]
-pub(super) struct Outcome {
-    /// The command that created this file.
-    command: String,
-    versions: Versions,
-    /// The allocator of the measured programs in Rust.
-    allocator: &'static str,
-    libraries: Vec<Library>,
-}
-
-#[derive(Debug, Serialize)]
-#[serde(rename_all = "camelCase")]
-struct Versions {
-    kube_informer: &'static str,
-    kube_runtime: String,
-    client_go: String,
-    go: String,
-}
-
-#[derive(Debug, Serialize)]
-#[serde(rename_all = "camelCase")]
-struct Library {
-    name: &'static str,
-    coefficients: Coefficients,
-    /// The largest relative error of the workloads to which the coefficients are fitted.
-    training_error: f64,
-    /// The largest relative error of the held-out workloads.
-    held_out_error: f64,
-    workloads: Vec<Tested>,
-}
-
-/// Bytes of resident memory.
-#[derive(Clone, Copy, Debug, Serialize)]
-#[serde(rename_all = "camelCase")]
-struct Coefficients {
-    base: f64,
-    object: f64,
-    byte: f64,
-    value: f64,
-    managed_byte: f64,
-    managed_value: f64,
-}
-
-#[derive(Debug, Serialize)]
-#[serde(rename_all = "camelCase")]
-struct Tested {
-    workload: &'static str,
-    is_held_out: bool,
-    features: Features,
-    measured: u64,
-    predicted: u64,
-    /// The predicted divided by the measured memory.
-    ratio: f64,
-}
-
-impl Outcome {
-    /// Computes the coefficients of each library from the workloads of the training. `command` repeats the
-    /// calibration.
-    pub(super) async fn new(
-        command: String,
-        contenders: &[&'static str],
-        measured: &[Measurement],
-    ) -> Result<Self> {
-        let library = |name: &&'static str| {
-            Library::new(name, measured.iter().filter(|measured| measured.contender == *name))
-        };
-        Ok(Self {
-            command,
-            versions: Versions::read().await?,
-            allocator: "malloc of glibc",
-            libraries: contenders.iter().map(library).collect(),
-        })
-    }
-
-    /// Formats the errors and the coefficients as Markdown.
-    pub(super) fn text(&self) -> String {
-        let mut text =
-            String::from("| Library | Workload | Objects | Measured MiB | Predicted MiB | Ratio |\n");
-        text += "|---|---|---:|---:|---:|---:|\n";
-        let mib = |bytes: u64| bytes as f64 / f64::from(1 << 20);
-        for library in &self.libraries {
-            for tested in &library.workloads {
-                let held_out = if tested.is_held_out { " (held out)" } else { "" };
-                // Writing to a string cannot fail.
-                let _ = writeln!(
-                    text,
-                    "| {} | {}{held_out} | {} | {:.1} | {:.1} | {:.3} |",
-                    library.name,
-                    tested.workload,
-                    tested.features.objects,
-                    mib(tested.measured),
-                    mib(tested.predicted),
-                    tested.ratio,
-                );
-            }
-        }
-        text.push('\n');
-        for library in &self.libraries {
-            let _ = writeln!(
-                text,
-                "{}: error {:.1} % held out, {:.1} % training; {:?}",
-                library.name,
-                100.0 * library.held_out_error,
-                100.0 * library.training_error,
-                library.coefficients,
-            );
-        }
-        text
-    }
-
-    /// Writes the coefficients to a file.
-    pub(super) fn write(&self, file: &Path) -> Result<()> {
-        let json = serde_json::to_string_pretty(self)? + "\n";
-        std::fs::write(file, json).with_context(|| format!("cannot write {}", file.display()))
+impl Measurement {
+    /// Returns the median of the rounds.
+    fn median(&self) -> u64 {
+        let mut rounds = self.rounds.clone();
+        rounds.sort_unstable();
+        rounds.get(rounds.len() / 2).copied().unwrap_or(0)
     }
 }
 
-impl Library {
-    fn new<'a>(name: &'static str, measured: impl Iterator<Item = &'a Measurement> + Clone) -> Self {
-        let training = measured.clone().filter(|measured| measured.workload.part == Part::Training);
-        let rows: Vec<_> =
-            training.map(|measured| (row(&measured.features), measured.resident as f64)).collect();
-        let fitted = fit(&rows);
-        let workloads: Vec<Tested> = measured.map(|measured| Tested::new(measured, &fitted)).collect();
-        let largest = |is_held_out: bool| {
-            let tested = workloads.iter().filter(|tested| tested.is_held_out == is_held_out);
-            tested.map(|tested| (tested.ratio - 1.0).abs()).fold(0.0, f64::max)
-        };
-        let [base, object, byte, value, managed_byte, managed_value] = fitted;
-        Self {
-            name,
-            coefficients: Coefficients { base, object, byte, value, managed_byte, managed_value },
-            training_error: largest(false),
-            held_out_error: largest(true),
-            workloads,
+/// Computes the coefficients of each library from the workloads of the training. `command` has measured the
+/// memory.
+pub(super) fn calibration(command: String, versions: Versions, measured: &[Measurement]) -> Calibration {
+    let mut names: Vec<&str> = Vec::new();
+    for measurement in measured {
+        if !names.contains(&&*measurement.contender) {
+            names.push(&measurement.contender);
         }
+    }
+    let of = |name: &&str| {
+        let measured: Vec<_> =
+            measured.iter().filter(|measurement| measurement.contender == **name).collect();
+        calibrated(name, &measured)
+    };
+    let libraries = names.iter().map(of).collect();
+    Calibration { command, versions, allocator: "malloc of glibc".into(), libraries }
+}
+
+fn calibrated(name: &str, measured: &[&Measurement]) -> Calibrated {
+    let training = measured.iter().filter(|measured| measured.workload.part == Part::Training);
+    let rows: Vec<_> = training.map(|measured| (row(&measured.features), measured.median() as f64)).collect();
+    let [base, fitted @ ..] = fit(&rows);
+    let names = inputs(&Features::default()).map(|(name, _)| name.to_owned());
+    let coefficients = Coefficients { base, inputs: BTreeMap::from_iter(names.into_iter().zip(fitted)) };
+    let tested = |measured: &&Measurement| Tested {
+        workload: measured.workload.name.to_owned(),
+        resource: measured.workload.kind().plural().to_owned(),
+        is_held_out: measured.workload.part == Part::HeldOut,
+        features: measured.features,
+        measured: measured.median(),
+        rounds: measured.rounds.clone(),
+        predicted: (base + coefficients.bytes(&measured.features)) as u64,
+    };
+    let workloads: Vec<Tested> = measured.iter().map(tested).collect();
+    let largest = |is_held_out: bool| {
+        let tested = workloads.iter().filter(|tested| tested.is_held_out == is_held_out);
+        tested.map(|tested| (ratio(tested) - 1.0).abs()).fold(0.0, f64::max)
+    };
+    Calibrated {
+        name: name.to_owned(),
+        training_error: largest(false),
+        held_out_error: largest(true),
+        coefficients,
+        workloads,
     }
 }
 
 /// Returns the factors of the coefficients. The base has the first factor.
-fn row(features: &Features) -> [f64; FEATURES + 1] {
-    let [objects, bytes, values, managed_bytes, managed_values] = features.array();
-    [1.0, objects, bytes, values, managed_bytes, managed_values]
+fn row(features: &Features) -> [f64; INPUTS + 1] {
+    let mut row = [1.0; INPUTS + 1];
+    for (place, (_, count)) in row[1..].iter_mut().zip(inputs(features)) {
+        *place = count;
+    }
+    row
 }
 
-impl Tested {
-    fn new(measured: &Measurement, fitted: &[f64; FEATURES + 1]) -> Self {
-        let predicted: f64 = row(&measured.features).iter().zip(fitted).map(|(a, b)| a * b).sum();
-        Self {
-            workload: measured.workload.name,
-            is_held_out: measured.workload.part == Part::HeldOut,
-            features: measured.features,
-            measured: measured.resident,
-            predicted: predicted as u64,
-            ratio: predicted / measured.resident as f64,
+/// Returns the predicted divided by the measured memory.
+fn ratio(tested: &Tested) -> f64 {
+    tested.predicted as f64 / tested.measured as f64
+}
+
+/// Formats the measurements of the held-out or of the fitted workloads as a table in Markdown.
+pub(super) fn measurements(calibration: &Calibration, is_held_out: bool) -> String {
+    let kind = if is_held_out { "Held-out workload" } else { "Fitted workload" };
+    let mut text = format!(
+        "| Library | {kind} | Objects | Measured, MiB | Predicted, MiB | Predicted / measured |\n|---|---|---:|---:|---:|---:|\n"
+    );
+    let mib = |bytes: u64| bytes as f64 / f64::from(1 << 20);
+    for library in &calibration.libraries {
+        for tested in library.workloads.iter().filter(|tested| tested.is_held_out == is_held_out) {
+            // Writing to a string cannot fail.
+            let _ = writeln!(
+                text,
+                "| {} | {} | {} | {:.1} | {:.1} | {:.3} |",
+                library.name,
+                tested.workload,
+                tested.features.objects,
+                mib(tested.measured),
+                mib(tested.predicted),
+                ratio(tested),
+            );
         }
     }
+    text
 }
 
-impl Versions {
-    async fn read() -> Result<Self> {
-        let go = tokio::process::Command::new("go").args(["env", "GOVERSION"]).output().await?;
-        let after = |text: &str, name: &str| -> Option<String> {
-            let (_, rest) = text.split_once(name)?;
-            Some(rest.lines().next()?.trim_matches('"').to_owned())
-        };
-        Ok(Self {
-            kube_informer: env!("CARGO_PKG_VERSION"),
-            kube_runtime: after(LOCK, "name = \"kube-runtime\"\nversion = ")
-                .context("no version of kube-runtime")?,
-            client_go: after(GO_MODULE, "k8s.io/client-go ").context("no version of client-go")?,
-            go: String::from_utf8(go.stdout)?.trim().to_owned(),
-        })
+/// Formats the largest error of each library as a table in Markdown.
+pub(super) fn errors(calibration: &Calibration) -> String {
+    let mut text = String::from(
+        "| Library | Largest error, held out | Largest error, fitted workloads |\n|---|---:|---:|\n",
+    );
+    for library in &calibration.libraries {
+        let percent = |error: f64| 100.0 * error;
+        let (held_out, training) = (percent(library.held_out_error), percent(library.training_error));
+        let _ = writeln!(text, "| {} | {held_out:.1} % | {training:.1} % |", library.name);
     }
+    text
+}
+
+/// Writes the coefficients to a file.
+pub(super) fn write(calibration: &Calibration, file: &Path) -> Result<()> {
+    let json = serde_json::to_string_pretty(calibration)? + "\n";
+    std::fs::write(file, json).with_context(|| format!("cannot write {}", file.display()))
+}
+
+/// Writes the tables into the generated section of a page.
+pub(super) fn write_page(calibration: &Calibration, page: &Path) -> Result<()> {
+    let text = std::fs::read_to_string(page).with_context(|| format!("cannot read {}", page.display()))?;
+    let text = page::with_generated(&text, "calibrate", &section(calibration))?;
+    std::fs::write(page, text).with_context(|| format!("cannot write {}", page.display()))
+}
+
+/// Formats the section of the page.
+fn section(calibration: &Calibration) -> String {
+    let Calibration { versions, allocator, command, .. } = calibration;
+    format!(
+        "{}\n{}\nThis command measured both tables, with client-go {}, {}, kube-runtime {} and the {allocator}:\n\n```text\n{command}\n```\n",
+        measurements(calibration, true),
+        errors(calibration),
+        versions.client_go,
+        versions.go,
+        versions.kube_runtime,
+    )
+}
+
+/// Reads the measurements from an earlier output.
+///
+/// # Errors
+///
+/// Fails if this program does not have a measured workload.
+pub(super) fn read(file: &Path) -> Result<(Calibration, Vec<Measurement>)> {
+    let json = std::fs::read(file).with_context(|| format!("cannot read {}", file.display()))?;
+    let stored: Calibration = serde_json::from_slice(&json)
+        .with_context(|| format!("{} is not an output of this command", file.display()))?;
+    let mut measured = Vec::new();
+    for library in &stored.libraries {
+        for tested in &library.workloads {
+            let workload = ALL.iter().find(|workload| workload.name == tested.workload);
+            let workload = workload.with_context(|| format!("unknown workload {:?}", tested.workload))?;
+            measured.push(Measurement {
+                contender: library.name.clone(),
+                workload: *workload,
+                features: tested.features,
+                rounds: tested.rounds.clone(),
+            });
+        }
+    }
+    Ok((stored, measured))
+}
+
+/// Returns the versions of the measured programs.
+pub(super) async fn versions() -> Result<Versions> {
+    let go = tokio::process::Command::new("go").args(["env", "GOVERSION"]).output().await?;
+    let after = |text: &str, name: &str| -> Option<String> {
+        let (_, rest) = text.split_once(name)?;
+        Some(rest.lines().next()?.trim_matches('"').to_owned())
+    };
+    Ok(Versions {
+        kube_informer: env!("CARGO_PKG_VERSION").to_owned(),
+        kube_runtime: after(LOCK, "name = \"kube-runtime\"\nversion = ")
+            .context("no version of kube-runtime")?,
+        client_go: after(GO_MODULE, "k8s.io/client-go ").context("no version of client-go")?,
+        go: String::from_utf8(go.stdout)?.trim().to_owned(),
+    })
 }
 
 #[cfg(test)]
 mod tests {
-    use super::super::workload::ALL;
     use super::*;
 
-    fn measurements(resident: impl Fn(&Features) -> f64) -> Vec<Measurement> {
+    /// Measurements with features that do not depend on each other.
+    fn measurements_of(resident: impl Fn(&Features) -> f64) -> Vec<Measurement> {
         let measure = |(at, workload): (usize, &Workload)| {
             let at = at as u64 + 1;
             let features = Features {
                 objects: 1000 * at,
-                bytes: 7_000_000 * (at % 5 + 1),
-                values: 30_000 * (at % 3 + 1),
+                bytes: 7_000_000,
+                text_bytes: 3_000_000 * (at % 5 + 1),
+                texts: 30_000 * (at % 3 + 1),
+                typed_bytes: 1_000_000 * (at * at % 11),
+                dynamic_bytes: 2_000_000 * (at * at % 13),
                 managed_bytes: 900_000 * (at % 4),
                 managed_values: 20_000 * (at % 7),
+                ..Features::default()
             };
+            let resident = resident(&features) as u64;
             Measurement {
-                contender: "one",
+                contender: "one".into(),
                 workload: *workload,
                 features,
-                resident: resident(&features) as u64,
+                rounds: vec![resident + 9, resident, 1],
             }
         };
         ALL.iter().enumerate().map(measure).collect()
@@ -229,13 +233,42 @@ mod tests {
     #[tokio::test]
     async fn linear_memory_is_predicted_exactly() -> Result<()> {
         let linear =
-            |features: &Features| 2e7 + 900.0 * features.objects as f64 + 1.2 * features.bytes as f64;
-        let outcome = Outcome::new(String::new(), &["one"], &measurements(linear)).await?;
+            |features: &Features| 2e7 + 900.0 * features.objects as f64 + 1.2 * features.text_bytes as f64;
+        let outcome = calibration(String::new(), versions().await?, &measurements_of(linear));
         let library = &outcome.libraries[0];
         assert!(library.held_out_error < 0.001 && library.training_error < 0.001, "{library:?}");
-        assert!((library.coefficients.byte - 1.2).abs() < 0.01, "{library:?}");
-        assert!(outcome.text().contains("held out"), "{}", outcome.text());
+        assert!((library.coefficients.inputs["textByte"] - 1.2).abs() < 0.01, "{library:?}");
         assert!(outcome.versions.client_go.starts_with("v0."), "{:?}", outcome.versions);
+        Ok(())
+    }
+
+    /// A change of a held-out measurement changes no coefficient.
+    #[test]
+    fn held_out_workloads_are_not_fitted() {
+        let mut measured = measurements_of(|features| 1e7 + features.text_bytes as f64);
+        let fitted = |measured: &[Measurement]| {
+            calibration(String::new(), Versions::default(), measured).libraries.remove(0)
+        };
+        let before = fitted(&measured);
+        for measurement in measured.iter_mut().filter(|one| one.workload.part == Part::HeldOut) {
+            measurement.rounds = vec![1_000_000_000];
+        }
+        let after = fitted(&measured);
+        assert_eq!(before.coefficients, after.coefficients);
+        assert!(after.held_out_error > before.held_out_error);
+    }
+
+    /// The page contains the tables of the stored coefficients.
+    #[test]
+    fn page_contains_the_measured_errors() -> Result<()> {
+        let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
+        let file = root.join("crates/cli/src/cost/coefficients.json");
+        let (stored, measured) = read(&file)?;
+        let page = std::fs::read_to_string(root.join("docs/cost.md"))?;
+        assert_eq!(page::with_generated(&page, "calibrate", &section(&stored))?, page);
+        // The file contains the output of this program, without later changes.
+        let again = calibration(stored.command.clone(), stored.versions.clone(), &measured);
+        assert_eq!(serde_json::to_string_pretty(&again)? + "\n", std::fs::read_to_string(&file)?);
         Ok(())
     }
 }

@@ -8,27 +8,42 @@ use bytes::Bytes;
 use tokio::io::AsyncWriteExt as _;
 use tokio::process::Command;
 
-use super::features::Features;
 use super::workload::{LIST_VERSION, Workload};
 use crate::recording::{Manifest, Written, save};
 use crate::wire::{Object, Wire, raise};
 
-/// Creates the recording of a workload in a folder. Returns the properties of its objects. `encoder` converts
-/// JSON to protobuf.
+/// Creates the recording of a workload in a folder. `encoder` converts
+/// JSON to protobuf, if the kind has protobuf.
 pub(super) async fn recorded(
     workload: &Workload,
     objects: usize,
-    encoder: Command,
+    encoder: Option<Command>,
     folder: &Path,
-) -> Result<Features> {
-    let (mut features, mut states) = (Features::default(), [Vec::new(), Vec::new()]);
+) -> Result<()> {
+    let mut states = [Vec::new(), Vec::new()];
     for index in 0..objects {
-        let pod = workload.pod(index)?;
-        features.add(&Features::of_json(&pod.changed)?);
-        for (all, json) in states.iter_mut().zip([pod.listed, pod.changed]) {
+        let object = workload.states(index)?;
+        for (all, json) in states.iter_mut().zip([object.listed, object.changed]) {
             all.push(Bytes::from(json));
         }
     }
+    let kind = workload.kind();
+    let server = format!("generated: {}", workload.name);
+    let version = raise(LIST_VERSION as u64);
+    let manifest = Manifest { version, objects, server, protobuf: encoder.is_some(), kind };
+    let protobuf = match encoder {
+        Some(encoder) => Some(protobuf(encoder, &states).await?),
+        None => None,
+    };
+    let [listed, changed] = states;
+    let mut all = vec![(Wire::Json, written(Wire::Json, listed, changed)?)];
+    all.extend(protobuf.map(|written| (Wire::Protobuf, written)));
+    save(folder, &manifest, &all)
+}
+
+/// Converts objects in two states to protobuf.
+async fn protobuf(encoder: Command, states: &[Vec<Bytes>; 2]) -> Result<Written> {
+    let objects = states[0].len();
     let lines: Vec<u8> = states.iter().flatten().flat_map(|json| [json, &b"\n"[..]].concat()).collect();
     let mut encoded = encode(encoder, lines).await?;
     let mut protobuf = Vec::new();
@@ -39,15 +54,7 @@ pub(super) async fn recorded(
     }
     ensure!(protobuf.len() == 2 * objects, "the encoder wrote {} objects", protobuf.len());
     let changed = protobuf.split_off(objects);
-    let [listed_json, changed_json] = states;
-    let written = [
-        (Wire::Json, written(Wire::Json, listed_json, changed_json)?),
-        (Wire::Protobuf, written(Wire::Protobuf, protobuf, changed)?),
-    ];
-    let server = format!("generated: {}", workload.name);
-    let manifest = Manifest { version: raise(LIST_VERSION as u64), objects, server, protobuf: true };
-    save(folder, &manifest, &written)?;
-    Ok(features)
+    written(Wire::Protobuf, protobuf, changed)
 }
 
 fn written(wire: Wire, listed: Vec<Bytes>, changed: Vec<Bytes>) -> Result<Written> {

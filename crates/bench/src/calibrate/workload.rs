@@ -1,24 +1,33 @@
 //! The workloads of a calibration: Pods with different sizes, numbers of fields, annotations and
-//! managedFields.
+//! managedFields, and objects of other kinds.
 
 use anyhow::{Context as _, Result};
 use fastrand::Rng;
 use serde_json::{Map, Value, json};
 
 use super::managed_fields::{ManagedFields, managed_fields};
+use super::objects::{Content, merge, text};
 use crate::pods::Pod;
+use crate::wire::Kind;
 
 /// The resourceVersion of the list in a recording, before it is raised.
 pub(super) const LIST_VERSION: usize = 100_000;
 
-/// A set of Pods that have the same shape.
+/// A set of objects of one kind that have the same shape.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Workload {
     pub(super) name: &'static str,
     pub(super) part: Part,
-    /// The number of Pods in percent of the number that the command line contains.
+    /// The number of objects in percent of the number that the command line contains.
     percent: usize,
-    shape: Shape,
+    source: Source,
+}
+
+/// The objects of a workload.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Source {
+    Pods(Shape),
+    Others(Content),
 }
 
 /// The purpose of a workload.
@@ -42,76 +51,112 @@ struct Shape {
     managed_fields: ManagedFields,
 }
 
-const fn training(name: &'static str, percent: usize, shape: Shape) -> Workload {
-    Workload { name, part: Part::Training, percent, shape }
+const fn training(name: &'static str, percent: usize, source: Source) -> Workload {
+    Workload { name, part: Part::Training, percent, source }
 }
 
-const fn held_out(name: &'static str, percent: usize, shape: Shape) -> Workload {
-    Workload { name, part: Part::HeldOut, percent, shape }
+const fn held_out(name: &'static str, percent: usize, source: Source) -> Workload {
+    Workload { name, part: Part::HeldOut, percent, source }
 }
 
-const fn shape(
+const fn pods(
     containers: i8,
     env: usize,
     annotations: (usize, usize),
     managed_fields: ManagedFields,
-) -> Shape {
-    Shape { containers, env, annotations, managed_fields }
+) -> Source {
+    Source::Pods(Shape { containers, env, annotations, managed_fields })
 }
 
+const fn others(kind: Kind, entries: usize, bytes: usize, managed_fields: ManagedFields) -> Source {
+    Source::Others(Content { kind, entries, bytes, managed_fields })
+}
+
+use Kind::{ConfigMap, Database, Deployment, Node, ReplicaSet, Secret};
 use ManagedFields::{Few, Many, Missing, Usual};
 
-/// All workloads. A held-out workload has another shape than each training workload.
-pub(super) const ALL: [Workload; 17] = [
-    training("single container", 150, shape(-1, 0, (0, 0), Usual)),
-    training("single container without managedFields", 200, shape(-1, 0, (0, 0), Missing)),
-    training("two containers", 100, shape(0, 0, (0, 0), Usual)),
-    training("two containers without managedFields", 100, shape(0, 0, (0, 0), Missing)),
-    training("two containers, many managers", 75, shape(0, 0, (0, 0), Many)),
-    training("four containers", 50, shape(2, 0, (0, 0), Usual)),
-    training("eight containers, few managers", 50, shape(6, 0, (0, 0), Few)),
-    training("many variables", 50, shape(0, 60, (0, 0), Usual)),
-    training("many variables without managedFields", 75, shape(0, 60, (0, 0), Missing)),
-    training("many small annotations", 75, shape(-1, 0, (60, 20), Usual)),
-    training("large annotations", 75, shape(0, 0, (4, 2_000), Usual)),
-    training("very large annotations without managedFields", 30, shape(-1, 0, (2, 20_000), Missing)),
-    held_out("three containers", 80, shape(1, 5, (2, 100), Usual)),
-    held_out("single container with a large annotation", 100, shape(-1, 10, (1, 6_000), Few)),
-    held_out("six containers, many managers", 40, shape(4, 0, (5, 40), Many)),
-    held_out("many variables and annotations", 60, shape(0, 30, (20, 60), Missing)),
-    held_out("small Pods, many objects", 300, shape(-1, 0, (1, 30), Few)),
+/// The Pods of a usual cluster.
+pub(super) const USUAL_PODS: Workload = training("Pods, two containers", 100, pods(0, 0, (0, 0), Usual));
+
+/// All workloads. A held-out workload has another shape than each training workload. Nodes and ReplicaSets
+/// are only held out.
+pub(super) const ALL: [Workload; 22] = [
+    training("Pods, single container", 150, pods(-1, 0, (0, 0), Usual)),
+    training("Pods, single container without managedFields", 200, pods(-1, 0, (0, 0), Missing)),
+    training("Pods, two containers, many managers", 75, pods(0, 0, (0, 0), Many)),
+    training("Pods, eight containers, few managers", 50, pods(6, 0, (0, 0), Few)),
+    training("Pods, many variables without managedFields", 75, pods(0, 60, (0, 0), Missing)),
+    training("Pods, many small annotations", 75, pods(-1, 0, (60, 20), Usual)),
+    training("Pods, large annotations", 75, pods(0, 0, (4, 2_000), Usual)),
+    training("Pods, very large annotations without managedFields", 30, pods(-1, 0, (2, 20_000), Missing)),
+    training("ConfigMaps, few objects", 1, others(ConfigMap, 3, 60, Few)),
+    training("ConfigMaps, small values", 400, others(ConfigMap, 3, 60, Few)),
+    training("ConfigMaps, many keys", 150, others(ConfigMap, 60, 20, Few)),
+    training("ConfigMaps, a large file", 100, others(ConfigMap, 1, 12_000, Few)),
+    training("Secrets, small values", 400, others(Secret, 2, 200, Few)),
+    training("Deployments", 100, others(Deployment, 2, 0, Usual)),
+    training("Databases, one member", 200, others(Database, 1, 20, Usual)),
+    held_out("Pods, three containers", 80, pods(1, 5, (2, 100), Usual)),
+    held_out("Pods, six containers, many managers", 40, pods(4, 0, (5, 40), Many)),
+    held_out("Pods, many variables and annotations", 60, pods(0, 30, (20, 60), Missing)),
+    held_out("Nodes, 40 images", 100, others(Node, 40, 0, Usual)),
+    held_out("ReplicaSets, one container", 150, others(ReplicaSet, 1, 0, Usual)),
+    held_out("Secrets, Helm releases", 60, others(Secret, 1, 18_000, Few)),
+    held_out("Databases, 12 members", 100, others(Database, 12, 60, Few)),
 ];
 
-/// A Pod in two states, as JSON without kind and apiVersion.
+/// An object in two states, as JSON without kind and apiVersion.
 pub(super) struct States {
     pub(super) listed: Vec<u8>,
     pub(super) changed: Vec<u8>,
 }
 
 impl Workload {
-    /// Returns the number of Pods, if a workload of 100 percent has `objects` Pods.
+    /// Returns the kind of the objects.
+    pub(super) fn kind(&self) -> Kind {
+        match self.source {
+            Source::Pods(_) => Kind::Pod,
+            Source::Others(content) => content.kind,
+        }
+    }
+
+    /// Returns the number of objects, if a workload of 100 percent has `objects` objects.
     pub(super) fn objects(&self, objects: usize) -> usize {
         (objects * self.percent / 100).max(1)
     }
 
-    /// Creates the Pod with this index.
-    pub(super) fn pod(&self, index: usize) -> Result<States> {
-        let pod = Pod::new(index);
-        let state = |status: Value, version: usize| -> Result<Vec<u8>> {
-            let mut object = self.shape.object(&pod, index, status).context("a Pod is not a JSON object")?;
+    /// Returns the changed object with its type.
+    pub(super) fn object(&self, index: usize) -> Result<Value> {
+        let mut object: Value = serde_json::from_slice(&self.states(index)?.changed)?;
+        let texts = self.kind().texts();
+        object["apiVersion"] = texts.api_version.into();
+        object["kind"] = texts.kind.into();
+        Ok(object)
+    }
+
+    /// Creates the object with this index.
+    pub(super) fn states(&self, index: usize) -> Result<States> {
+        let (listed, changed) = match &self.source {
+            Source::Pods(shape) => shape.states(index).context("a Pod is not a JSON object")?,
+            Source::Others(content) => (content.object(index, 1), content.object(index, 2)),
+        };
+        let state = |mut object: Value, version: usize| -> Result<Vec<u8>> {
             object["metadata"]["resourceVersion"] = version.to_string().into();
             Ok(serde_json::to_vec(&object)?)
         };
-        let mut restarted = pod.started();
-        merge(&mut restarted, pod.restarted());
-        Ok(States {
-            listed: state(pod.started(), index + 1)?,
-            changed: state(restarted, LIST_VERSION + index + 1)?,
-        })
+        Ok(States { listed: state(listed, index + 1)?, changed: state(changed, LIST_VERSION + index + 1)? })
     }
 }
 
 impl Shape {
+    /// Returns the Pod before and after a restart of its containers.
+    fn states(&self, index: usize) -> Option<(Value, Value)> {
+        let pod = Pod::new(index);
+        let mut restarted = pod.started();
+        merge(&mut restarted, pod.restarted());
+        Some((self.object(&pod, index, pod.started())?, self.object(&pod, index, restarted)?))
+    }
+
     fn object(&self, pod: &Pod, index: usize, mut status: Value) -> Option<Value> {
         let mut rng = Rng::with_seed(index as u64);
         let mut object = pod.created();
@@ -178,27 +223,6 @@ fn resize(items: &mut Vec<Value>, change: i8) {
     }
 }
 
-/// Merges maps. Other values of `patch` replace the values of `target`.
-fn merge(target: &mut Value, patch: Value) {
-    match (target, patch) {
-        (Value::Object(target), Value::Object(patch)) => {
-            for (name, value) in patch {
-                merge(target.entry(name).or_insert(Value::Null), value);
-            }
-        }
-        // The restarted Pod reports only its changed conditions. The server keeps the other conditions.
-        (Value::Array(target), Value::Array(patch)) if patch.len() < target.len() => {
-            target.truncate(target.len() - patch.len());
-            target.extend(patch);
-        }
-        (target, patch) => *target = patch,
-    }
-}
-
-fn text(rng: &mut Rng, bytes: usize) -> String {
-    (0..bytes).map(|_| rng.alphanumeric()).collect()
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -206,19 +230,28 @@ mod tests {
     #[test]
     fn workloads_have_different_shapes() {
         for (number, workload) in ALL.iter().enumerate() {
-            assert!(ALL[..number].iter().all(|other| other.shape != workload.shape), "{}", workload.name);
+            assert!(ALL[..number].iter().all(|other| !is_same_shape(other, workload)), "{}", workload.name);
         }
-        assert_eq!(ALL.iter().filter(|workload| workload.part == Part::HeldOut).count(), 5);
+        let held_out = || ALL.iter().filter(|workload| workload.part == Part::HeldOut);
+        assert!(held_out().filter(|workload| workload.kind().has_protobuf()).count() >= 5);
+        let is_fitted = |kind| ALL.iter().any(|other| other.part == Part::Training && other.kind() == kind);
+        assert!(held_out().any(|workload| !is_fitted(workload.kind())));
+    }
+
+    /// The number of objects is not a part of the shape, except for the workload with few objects.
+    fn is_same_shape(a: &Workload, b: &Workload) -> bool {
+        a.source == b.source && (a.part != b.part || a.percent == b.percent)
     }
 
     #[test]
     fn pods_have_the_shape_of_their_workload() -> Result<()> {
         for workload in &ALL {
-            let pod: Value = serde_json::from_slice(&workload.pod(3)?.changed)?;
+            let Source::Pods(shape) = workload.source else { continue };
+            let pod: Value = serde_json::from_slice(&workload.states(3)?.changed)?;
             let containers = pod["spec"]["containers"].as_array().context("containers")?;
-            assert_eq!(containers.len() as i8, 2 + workload.shape.containers, "{}", workload.name);
+            assert_eq!(containers.len() as i8, 2 + shape.containers, "{}", workload.name);
             let has_managers = pod["metadata"]["managedFields"].is_array();
-            assert_eq!(has_managers, workload.shape.managed_fields != Missing, "{}", workload.name);
+            assert_eq!(has_managers, shape.managed_fields != Missing, "{}", workload.name);
             assert_eq!(pod["status"]["conditions"].as_array().map(Vec::len), Some(5));
             assert_eq!(pod["metadata"]["resourceVersion"], "100004");
         }
@@ -226,7 +259,20 @@ mod tests {
     }
 
     #[test]
-    fn quick_workload_has_at_least_one_pod() {
+    fn objects_of_each_kind_change() -> Result<()> {
+        for workload in &ALL {
+            let states = workload.states(3)?;
+            let [listed, changed]: [Value; 2] =
+                [serde_json::from_slice(&states.listed)?, serde_json::from_slice(&states.changed)?];
+            assert_ne!(listed["metadata"]["resourceVersion"], changed["metadata"]["resourceVersion"]);
+            assert_eq!(listed["metadata"]["name"], changed["metadata"]["name"], "{}", workload.name);
+            assert_eq!(listed["metadata"]["namespace"].is_null(), workload.kind() == Node);
+        }
+        Ok(())
+    }
+
+    #[test]
+    fn quick_workload_has_at_least_one_object() {
         assert!(ALL.iter().all(|workload| workload.objects(1) >= 1));
     }
 }

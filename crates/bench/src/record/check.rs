@@ -5,7 +5,7 @@ use kube_client::Client;
 use serde::Deserialize;
 
 use super::read::{Watch, list, page};
-use crate::wire::{Change, Object, Wire};
+use crate::wire::{Change, Kind, Object, Wire};
 
 /// The limit for the increase of the resourceVersion between two requests. The server also writes
 /// other objects.
@@ -50,7 +50,7 @@ pub(super) async fn first_page(client: &Client, version: u64, objects: &[Object]
 
 fn composed(wire: Wire, version: u64, next: Option<(&str, u64)>, objects: &[Object]) -> Vec<u8> {
     let items = objects.iter().map(|object| wire.item_length(object)).sum();
-    let mut body = wire.list_head(version, next, items);
+    let mut body = wire.list_head(Kind::Pod, version, next, items);
     for (index, object) in objects.iter().enumerate() {
         wire.item(&mut body, object, object.stamp(), index == 0);
     }
@@ -69,7 +69,8 @@ pub(super) async fn streaming_list(
     let mut watch = Watch::open(client, wire, parameters).await?;
     let mut frames = watch.frames(objects.len() + 1).await?;
     let end = frames.pop().unwrap_or_default();
-    let mut ends = (version..version + MAX_VERSION_INCREASE).map(|version| wire.bookmark(version, true));
+    let mut ends =
+        (version..version + MAX_VERSION_INCREASE).map(|version| wire.bookmark(Kind::Pod, version, true));
     ensure!(
         ends.any(|bookmark| bookmark == end),
         "the replay of a bookmark in {wire:?} differs from the response"
@@ -83,7 +84,7 @@ pub(super) async fn streaming_list(
 /// Checks an event of a watch.
 pub(super) fn event(wire: Wire, frame: &[u8], object: &Object, change: Change) -> Result<()> {
     let mut replayed = Vec::new();
-    wire.event(&mut replayed, change, object, object.stamp());
+    wire.event(&mut replayed, Kind::Pod, change, object, object.stamp());
     ensure!(replayed == frame, "the replay of an event in {wire:?} differs from the response");
     Ok(())
 }

@@ -62,6 +62,6 @@ impl Replay {
         let token = Token { event, item: end }.text();
         let left = (self.history.objects() - end) as u64;
         let next = (left > 0).then_some((token.as_str(), left));
-        wire.list_head(self.history.version(event), next, length).into()
+        wire.list_head(self.recording.manifest.kind, self.history.version(event), next, length).into()
     }
 }

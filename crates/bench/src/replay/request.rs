@@ -7,9 +7,6 @@ use http::{Request, StatusCode, header};
 
 use crate::wire::Wire;
 
-/// The path of the only resource.
-const PATH: &str = "/api/v1/pods";
-
 /// A supported request.
 pub(super) enum RequestKind {
     List(ListParameters),
@@ -49,8 +46,9 @@ pub(super) enum From {
 }
 
 impl RequestKind {
-    pub(super) fn read<B>(request: &Request<B>) -> Result<Self, StatusCode> {
-        if request.uri().path() != PATH {
+    /// Parses a request for the objects at `path`.
+    pub(super) fn read<B>(path: &str, request: &Request<B>) -> Result<Self, StatusCode> {
+        if request.uri().path() != path {
             return Err(StatusCode::NOT_FOUND);
         }
         let accept = request.headers().get(header::ACCEPT).and_then(|accept| accept.to_str().ok());
@@ -117,7 +115,7 @@ mod tests {
     use super::*;
 
     fn read(uri: &str) -> Result<RequestKind, StatusCode> {
-        RequestKind::read(&Request::get(uri).body(()).unwrap())
+        RequestKind::read("/api/v1/pods", &Request::get(uri).body(()).unwrap())
     }
 
     #[test]

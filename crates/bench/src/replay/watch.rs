@@ -14,7 +14,7 @@ use tokio::time::{Instant, Interval, Sleep, interval_at, sleep};
 
 use super::request::{From, WatchParameters};
 use super::{Body, Released, Replay};
-use crate::wire::{Change, Wire};
+use crate::wire::{Change, Kind, Wire};
 
 /// The interval of bookmarks, as in kube-apiserver.
 const BOOKMARK_INTERVAL: Duration = Duration::from_secs(60);
@@ -111,10 +111,14 @@ impl Watch {
         }
     }
 
+    fn kind(&self) -> Kind {
+        self.replay.recording.manifest.kind
+    }
+
     fn initial(&self, index: usize) -> Bytes {
         let (object, stamp) = self.replay.object(self.wire, index, self.last);
         let mut bytes = Vec::with_capacity(16 << 10);
-        self.wire.event(&mut bytes, Change::Added, object, stamp);
+        self.wire.event(&mut bytes, self.kind(), Change::Added, object, stamp);
         bytes.into()
     }
 
@@ -123,12 +127,12 @@ impl Watch {
         self.replay.record_send_time(index, self.last);
         let (object, stamp) = self.replay.object(self.wire, index, self.last);
         let mut bytes = Vec::with_capacity(16 << 10);
-        self.wire.event(&mut bytes, Change::Modified, object, stamp);
+        self.wire.event(&mut bytes, self.kind(), Change::Modified, object, stamp);
         bytes.into()
     }
 
     fn bookmark(&self, ends_initial: bool) -> Bytes {
-        self.wire.bookmark(self.replay.history.version(self.last), ends_initial).into()
+        self.wire.bookmark(self.kind(), self.replay.history.version(self.last), ends_initial).into()
     }
 }
 

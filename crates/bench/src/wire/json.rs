@@ -11,24 +11,18 @@ use super::{Change, CutList, Name, Object, Outline, Stamp};
 use crate::pods::SENT_LABEL;
 
 /// The constant bytes of a kind of objects.
-pub(super) struct Kind {
-    list: &'static str,
+pub(super) struct Prefixes {
+    /// The first bytes of a list.
+    pub(super) list: &'static str,
     /// The first bytes of an object in an event.
-    in_event: &'static str,
+    pub(super) in_event: &'static str,
     /// The first bytes of an object in a list.
-    in_list: &'static str,
+    pub(super) in_list: &'static str,
     /// The bytes of a bookmark after its metadata.
-    empty: &'static str,
+    pub(super) empty: &'static str,
 }
 
-pub(super) const POD: Kind = Kind {
-    list: r#"{"kind":"PodList","apiVersion":"v1","metadata":"#,
-    in_event: r#"{"kind":"Pod","apiVersion":"v1","#,
-    in_list: "{",
-    empty: r#","spec":{"containers":null},"status":{}"#,
-};
-
-pub(super) const METADATA: Kind = Kind {
+pub(super) const METADATA: Prefixes = Prefixes {
     list: r#"{"kind":"PartialObjectMetadataList","apiVersion":"meta.k8s.io/v1","metadata":"#,
     in_event: r#"{"kind":"PartialObjectMetadata","apiVersion":"meta.k8s.io/v1","#,
     in_list: r#"{"kind":"PartialObjectMetadata","apiVersion":"meta.k8s.io/v1","#,
@@ -38,7 +32,7 @@ pub(super) const METADATA: Kind = Kind {
 pub(super) const LIST_TAIL: &[u8] = b"]}\n";
 const EVENT_TAIL: &[u8] = b"}\n";
 
-impl Kind {
+impl Prefixes {
     pub(super) fn list_head(&self, version: u64, next: Option<(&str, u64)>) -> Vec<u8> {
         let next = next.map(|(token, left)| format!(r#","continue":"{token}","remainingItemCount":{left}"#));
         let next = next.unwrap_or_default();
@@ -121,6 +115,8 @@ struct Named<'a> {
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
 struct Metadata<'a> {
+    /// Empty for a cluster-scoped object.
+    #[serde(default)]
     namespace: &'a str,
     name: &'a str,
     resource_version: &'a str,

@@ -5,7 +5,7 @@ use std::ops::Range;
 
 use anyhow::{Context as _, Result, bail, ensure};
 
-use super::{Change, CutList, Name, Object, Outline, Stamp, number};
+use super::{Change, CutList, Kind, KindTexts, Name, Object, Outline, Stamp, number};
 use crate::pods::SENT_LABEL;
 
 /// The first bytes of an object with its type: `runtime.Unknown` in Kubernetes.
@@ -35,7 +35,7 @@ const RESOURCE_VERSION: u64 = 6;
 const LABELS: u64 = 11;
 const ANNOTATIONS: u64 = 12;
 
-pub(super) fn list_head(version: u64, next: Option<(&str, u64)>, items: usize) -> Vec<u8> {
+pub(super) fn list_head(kind: &KindTexts, version: u64, next: Option<(&str, u64)>, items: usize) -> Vec<u8> {
     let mut meta = Vec::new();
     put(&mut meta, 1, b"");
     put(&mut meta, 2, version.to_string().as_bytes());
@@ -46,7 +46,7 @@ pub(super) fn list_head(version: u64, next: Option<(&str, u64)>, items: usize) -
     }
     let mut list = Vec::new();
     put(&mut list, METADATA, &meta);
-    let mut head = envelope_head("PodList", list.len() + items);
+    let mut head = envelope_head((kind.api_version, kind.list_kind), list.len() + items);
     head.extend(list);
     head
 }
@@ -56,13 +56,13 @@ pub(super) fn item(out: &mut Vec<u8>, object: &Object, stamp: Stamp) {
     object.write(out, stamp, 0);
 }
 
-pub(super) fn event(out: &mut Vec<u8>, change: Change, object: &Object, stamp: Stamp) {
-    event_head(out, name_of(change), "Pod", object.bytes.len());
+pub(super) fn event(out: &mut Vec<u8>, kind: &KindTexts, change: Change, object: &Object, stamp: Stamp) {
+    event_head(out, name_of(change), (kind.api_version, kind.kind), object.bytes.len());
     object.write(out, stamp, 0);
     out.extend_from_slice(ENVELOPE_TAIL);
 }
 
-pub(super) fn bookmark(version: u64, ends_initial: bool) -> Vec<u8> {
+pub(super) fn bookmark(kind: Kind, version: u64, ends_initial: bool) -> Vec<u8> {
     let mut meta = Vec::new();
     for field in 1..RESOURCE_VERSION {
         put(&mut meta, field, b"");
@@ -75,11 +75,14 @@ pub(super) fn bookmark(version: u64, ends_initial: bool) -> Vec<u8> {
         put(&mut entry, 2, b"true");
         put(&mut meta, ANNOTATIONS, &entry);
     }
-    let mut pod = Vec::new();
-    put(&mut pod, METADATA, &meta);
-    put(&mut pod, 2, EMPTY_SPEC);
-    put(&mut pod, 3, EMPTY_STATUS);
-    whole_event("BOOKMARK", "Pod", &pod)
+    let mut object = Vec::new();
+    put(&mut object, METADATA, &meta);
+    if kind == Kind::Pod {
+        put(&mut object, 2, EMPTY_SPEC);
+        put(&mut object, 3, EMPTY_STATUS);
+    }
+    let texts = kind.texts();
+    whole_event("BOOKMARK", (texts.api_version, texts.kind), &object)
 }
 
 pub(super) fn expired(message: &str) -> Vec<u8> {
@@ -90,10 +93,10 @@ pub(super) fn expired(message: &str) -> Vec<u8> {
     put(&mut status, 4, b"Expired");
     status.push(6 << 3 | VARINT);
     put_varint(&mut status, 410);
-    whole_event("ERROR", "Status", &status)
+    whole_event("ERROR", ("v1", "Status"), &status)
 }
 
-fn whole_event(event: &str, kind: &str, object: &[u8]) -> Vec<u8> {
+fn whole_event(event: &str, kind: (&str, &str), object: &[u8]) -> Vec<u8> {
     let mut out = Vec::new();
     event_head(&mut out, event, kind, object.len());
     out.extend_from_slice(object);
@@ -110,7 +113,7 @@ fn name_of(change: Change) -> &'static str {
 
 /// Returns the bytes before the object in a frame: the length of the frame in four bytes, the type
 /// of the event, and the start of the object.
-fn event_head(out: &mut Vec<u8>, event: &str, kind: &str, object: usize) {
+fn event_head(out: &mut Vec<u8>, event: &str, kind: (&str, &str), object: usize) {
     let envelope = envelope_head(kind, object);
     let raw = envelope.len() + object + ENVELOPE_TAIL.len();
     let mut head = Vec::with_capacity(64);
@@ -123,9 +126,10 @@ fn event_head(out: &mut Vec<u8>, event: &str, kind: &str, object: usize) {
     out.extend(envelope);
 }
 
-fn envelope_head(kind: &str, object: usize) -> Vec<u8> {
+/// Returns the start of an object of this apiVersion and kind.
+fn envelope_head((api_version, kind): (&str, &str), object: usize) -> Vec<u8> {
     let mut types = Vec::new();
-    put(&mut types, 1, b"v1");
+    put(&mut types, 1, api_version.as_bytes());
     put(&mut types, 2, kind.as_bytes());
     let mut out = MAGIC.to_vec();
     put(&mut out, 1, &types);

@@ -27,28 +27,28 @@ fn hex(digits: &str) -> Vec<u8> {
 #[test]
 fn bookmarks_equal_those_of_kube_apiserver() {
     let json = r#"{"type":"BOOKMARK","object":{"kind":"Pod","apiVersion":"v1","metadata":{"resourceVersion":"209","annotations":{"k8s.io/initial-events-end":"true"}},"spec":{"containers":null},"status":{}}}"#;
-    assert_eq!(Wire::Json.bookmark(209, true), format!("{json}\n").as_bytes());
+    assert_eq!(Wire::Json.bookmark(Kind::Pod, 209, true), format!("{json}\n").as_bytes());
     let metadata = r#"{"type":"BOOKMARK","object":{"kind":"PartialObjectMetadata","apiVersion":"meta.k8s.io/v1","metadata":{"resourceVersion":"209","annotations":{"k8s.io/initial-events-end":"true"}}}}"#;
-    assert_eq!(Wire::Metadata.bookmark(209, true), format!("{metadata}\n").as_bytes());
+    assert_eq!(Wire::Metadata.bookmark(Kind::Pod, 209, true), format!("{metadata}\n").as_bytes());
     let protobuf = hex("00000090 0a08424f4f4b4d41524b 128301 0a8001 6b387300 0a090a0276311203506f64 126b
          0a36 0a00 1200 1a00 2200 2a00 3203323039 3800 4200 6221
          0a196b38732e696f2f696e697469616c2d6576656e74732d656e64 120474727565
          121c 1a00320042004a005200580060006800 820100 8a0100 9a0100 c20100
          1a13 0a001a0022002a0032004a005a007200880100 1a00 2200");
-    assert_eq!(Wire::Protobuf.bookmark(209, true), protobuf);
+    assert_eq!(Wire::Protobuf.bookmark(Kind::Pod, 209, true), protobuf);
 }
 
 #[test]
 fn list_head_equals_that_of_kube_apiserver() {
     let json = r#"{"kind":"PodList","apiVersion":"v1","metadata":{"resourceVersion":"209","continue":"t","remainingItemCount":1},"items":["#;
-    assert_eq!(Wire::Json.list_head(209, Some(("t", 1)), 0), json.as_bytes());
+    assert_eq!(Wire::Json.list_head(Kind::Pod, 209, Some(("t", 1)), 0), json.as_bytes());
     let token = "eyJ2IjoibWV0YS5rOHMuaW8vdjEiLCJydiI6MjA5LCJzdGFydCI6Ii9wMlx1MDAwMCJ9";
     let whole = hex("6b387300 0a0d0a0276311207506f644c697374 12f014 0a090a0012033230391a00");
-    assert_eq!(Wire::Protobuf.list_head(209, None, 0x0a70 - 11), whole);
+    assert_eq!(Wire::Protobuf.list_head(Kind::Pod, 209, None, 0x0a70 - 11), whole);
     let mut page = hex("6b387300 0a0d0a0276311207506f644c697374 12bf0e 0a4f0a0012033230391a44");
     page.extend_from_slice(token.as_bytes());
     page.extend(hex("2001"));
-    assert_eq!(Wire::Protobuf.list_head(209, Some((token, 1)), 0x073f - 81), page);
+    assert_eq!(Wire::Protobuf.list_head(Kind::Pod, 209, Some((token, 1)), 0x073f - 81), page);
 }
 
 #[test]
@@ -57,13 +57,13 @@ fn events_and_lists_round_trip() {
         let object = object(wire, "1000000007");
         for change in [Change::Added, Change::Modified] {
             let mut event = Vec::new();
-            wire.event(&mut event, change, &object, object.stamp());
+            wire.event(&mut event, Kind::Pod, change, &object, object.stamp());
             assert_eq!(wire.frame_length(&event), Some(event.len()), "{wire:?}");
             assert_eq!(wire.frame_length(&event[..event.len() - 1]), None, "{wire:?}");
-            assert_eq!(wire.cut_event(&event, change).unwrap(), object.bytes, "{wire:?}");
+            assert_eq!(wire.cut_event(Kind::Pod, &event, change).unwrap(), object.bytes, "{wire:?}");
         }
         if wire != Wire::Metadata {
-            let mut list = wire.list_head(9, None, 2 * wire.item_length(&object));
+            let mut list = wire.list_head(Kind::Pod, 9, None, 2 * wire.item_length(&object));
             wire.item(&mut list, &object, object.stamp(), true);
             wire.item(&mut list, &object, object.stamp(), false);
             list.extend_from_slice(wire.list_tail());
@@ -79,8 +79,9 @@ fn object_changes_only_in_version_and_send_time() {
         let object = object(wire, "1000000007");
         let stamp = Stamp { version: 1_234_567_890, sent: 1_795_301_950_123_456_789, number: None };
         let mut event = Vec::new();
-        wire.event(&mut event, Change::Modified, &object, stamp);
-        let sent = Object::new(wire, wire.cut_event(&event, Change::Modified).unwrap().into()).unwrap();
+        wire.event(&mut event, Kind::Pod, Change::Modified, &object, stamp);
+        let sent =
+            Object::new(wire, wire.cut_event(Kind::Pod, &event, Change::Modified).unwrap().into()).unwrap();
         assert_eq!(sent.recorded, stamp.version, "{wire:?}");
         assert_eq!(number(&sent.bytes, &sent.sent).unwrap(), stamp.sent, "{wire:?}");
         let mut back = Vec::new();

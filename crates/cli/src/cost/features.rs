@@ -1,6 +1,4 @@
-//! The properties of the JSON of objects from which the memory of a cache is predicted.
-//!
-//! kube-bench contains this module too, because coefficients fit only to the same properties.
+//! Reads the properties of the JSON of objects from which the memory of a cache is predicted.
 
 use std::fmt;
 
@@ -9,24 +7,7 @@ use serde::de::{
 };
 use serde_json::value::RawValue;
 
-/// Contains the properties of a set of objects.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, serde::Serialize)]
-#[serde(rename_all = "camelCase")]
-pub(crate) struct Features {
-    /// The number of objects.
-    pub(crate) objects: u64,
-    /// The bytes of the JSON without managedFields.
-    pub(crate) bytes: u64,
-    /// The number of JSON values without managedFields: scalars, maps and lists.
-    pub(crate) values: u64,
-    /// The bytes of the JSON of managedFields.
-    pub(crate) managed_bytes: u64,
-    /// The number of JSON values in managedFields.
-    pub(crate) managed_values: u64,
-}
-
-/// The number of features.
-pub(crate) const FEATURES: usize = 5;
+pub(super) use super::calibration::Features;
 
 impl Features {
     /// Returns the features of one object.
@@ -37,30 +18,40 @@ impl Features {
     pub(crate) fn of_json(json: &[u8]) -> serde_json::Result<Self> {
         let object: ObjectParts<'_> = serde_json::from_slice(json)?;
         let managed = object.metadata.managed_fields.map_or("", RawValue::get);
-        let managed_values = if managed.is_empty() { 0 } else { count(managed.as_bytes())? };
-        let values = count(json)?;
+        let in_managed = if managed.is_empty() { Counts::default() } else { count(managed.as_bytes())? };
+        let all = count(json)?;
         Ok(Self {
             objects: 1,
             bytes: (json.len() - managed.len()) as u64,
-            values: values - managed_values,
+            text_bytes: all.text_bytes - in_managed.text_bytes,
+            texts: all.texts - in_managed.texts,
+            scalars: all.scalars - in_managed.scalars,
+            maps: all.maps - in_managed.maps,
+            lists: all.lists - in_managed.lists,
             managed_bytes: managed.len() as u64,
-            managed_values,
+            managed_values: in_managed.texts + in_managed.scalars + in_managed.maps + in_managed.lists,
+            ..Self::default()
         })
+    }
+
+    /// Counts the data of a Secret as decoded base64, which has 3/4 of its size. `data` is its JSON in bytes.
+    pub(crate) fn decode_data(&mut self, data: u64) {
+        self.text_bytes -= self.text_bytes.min(data / 4);
     }
 
     /// Adds the features of other objects.
     pub(crate) fn add(&mut self, other: &Self) {
         self.objects += other.objects;
         self.bytes += other.bytes;
-        self.values += other.values;
+        self.text_bytes += other.text_bytes;
+        self.texts += other.texts;
+        self.scalars += other.scalars;
+        self.maps += other.maps;
+        self.lists += other.lists;
         self.managed_bytes += other.managed_bytes;
         self.managed_values += other.managed_values;
-    }
-
-    /// Returns the features in the order of the coefficients.
-    pub(crate) fn array(&self) -> [f64; FEATURES] {
-        [self.objects, self.bytes, self.values, self.managed_bytes, self.managed_values]
-            .map(|count| count as f64)
+        self.typed_bytes += other.typed_bytes;
+        self.dynamic_bytes += other.dynamic_bytes;
     }
 }
 
@@ -76,23 +67,39 @@ struct MetadataParts<'a> {
     managed_fields: Option<&'a RawValue>,
 }
 
-/// Counts the values in JSON.
-fn count(json: &[u8]) -> serde_json::Result<u64> {
-    let mut values = 0;
-    let mut deserializer = serde_json::Deserializer::from_slice(json);
-    Count(&mut values).deserialize(&mut deserializer)?;
-    deserializer.end()?;
-    Ok(values)
+/// The numbers of values in JSON.
+#[derive(Clone, Copy, Debug, Default)]
+struct Counts {
+    text_bytes: u64,
+    texts: u64,
+    scalars: u64,
+    maps: u64,
+    lists: u64,
 }
 
-/// Adds the values of one JSON value to a number.
-struct Count<'a>(&'a mut u64);
+/// Counts the values in JSON.
+fn count(json: &[u8]) -> serde_json::Result<Counts> {
+    let mut counts = Counts::default();
+    let mut deserializer = serde_json::Deserializer::from_slice(json);
+    Count(&mut counts).deserialize(&mut deserializer)?;
+    deserializer.end()?;
+    Ok(counts)
+}
+
+/// Adds one JSON value and its parts to the counts.
+struct Count<'a>(&'a mut Counts);
+
+impl Count<'_> {
+    fn scalar<E>(self) -> Result<(), E> {
+        self.0.scalars += 1;
+        Ok(())
+    }
+}
 
 impl<'de> DeserializeSeed<'de> for Count<'_> {
     type Value = ();
 
     fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<(), D::Error> {
-        *self.0 += 1;
         deserializer.deserialize_any(self)
     }
 }
@@ -105,35 +112,39 @@ impl<'de> Visitor<'de> for Count<'_> {
     }
 
     fn visit_bool<E: Error>(self, _: bool) -> Result<(), E> {
-        Ok(())
+        self.scalar()
     }
 
     fn visit_i64<E: Error>(self, _: i64) -> Result<(), E> {
-        Ok(())
+        self.scalar()
     }
 
     fn visit_u64<E: Error>(self, _: u64) -> Result<(), E> {
-        Ok(())
+        self.scalar()
     }
 
     fn visit_f64<E: Error>(self, _: f64) -> Result<(), E> {
-        Ok(())
-    }
-
-    fn visit_str<E: Error>(self, _: &str) -> Result<(), E> {
-        Ok(())
+        self.scalar()
     }
 
     fn visit_unit<E: Error>(self) -> Result<(), E> {
+        self.scalar()
+    }
+
+    fn visit_str<E: Error>(self, text: &str) -> Result<(), E> {
+        self.0.texts += 1;
+        self.0.text_bytes += text.len() as u64;
         Ok(())
     }
 
     fn visit_seq<A: SeqAccess<'de>>(self, mut items: A) -> Result<(), A::Error> {
+        self.0.lists += 1;
         while items.next_element_seed(Count(&mut *self.0))?.is_some() {}
         Ok(())
     }
 
     fn visit_map<A: MapAccess<'de>>(self, mut fields: A) -> Result<(), A::Error> {
+        self.0.maps += 1;
         while fields.next_key_seed(Name)?.is_some() {
             fields.next_value_seed(Count(&mut *self.0))?;
         }
@@ -158,25 +169,30 @@ mod tests {
 
     #[test]
     fn managed_fields_are_counted_separately() {
-        let json = br#"{"metadata":{"name":"a","managedFields":[{"fieldsV1":{"f:x":{}}}]},"spec":{"a":[1,true,null,2.5,-1]}}"#;
+        let json = br#"{"metadata":{"name":"a","managedFields":[{"fieldsV1":{"f:x":{}}}]},"spec":{"a":["zz",true,null,2.5,-1]}}"#;
         let features = Features::of_json(json).unwrap();
         let managed = br#"[{"fieldsV1":{"f:x":{}}}]"#.len() as u64;
         let expected = Features {
             objects: 1,
             bytes: json.len() as u64 - managed,
-            values: 10,
+            text_bytes: 3,
+            texts: 2,
+            scalars: 4,
+            maps: 3,
+            lists: 1,
             managed_bytes: managed,
             managed_values: 4,
+            ..Features::default()
         };
         assert_eq!(features, expected);
         let mut two = features;
         two.add(&features);
-        assert_eq!(two.array(), features.array().map(|value| 2.0 * value));
+        assert_eq!((two.objects, two.text_bytes, two.managed_values), (2, 6, 8));
     }
 
     #[test]
     fn objects_without_metadata_have_no_managed_fields() {
-        assert_eq!(Features::of_json(b"{}").unwrap().values, 1);
+        assert_eq!(Features::of_json(b"{}").unwrap().maps, 1);
         assert_eq!(Features::of_json(br#"{"metadata":{"managedFields":null}}"#).unwrap().managed_values, 0);
     }
 

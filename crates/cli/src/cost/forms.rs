@@ -55,6 +55,8 @@ pub(super) struct FormsDecoder {
     typed: Measure,
     /// Whether the kind has a type in k8s-openapi.
     pub(super) is_typed: bool,
+    /// Whether the kind is a Secret, whose data is base64.
+    pub(super) is_secret: bool,
     compressed: CompressedDecoder,
     held: CompressedDecoder,
     fields: Vec<FieldPath>,
@@ -86,6 +88,7 @@ impl FormsDecoder {
             context,
             typed,
             is_typed,
+            is_secret: kind.api_version == "v1" && kind.kind == "Secret",
             compressed: CompressedDecoder::default(),
             held: CompressedDecoder::default(),
             fields: fields.to_vec(),

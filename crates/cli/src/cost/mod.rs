@@ -5,6 +5,7 @@
 
 mod advice;
 mod attribution;
+mod calibration;
 mod chart;
 mod chosen;
 mod churn;

@@ -3,14 +3,18 @@
 use std::sync::LazyLock;
 
 use clap::ValueEnum;
-use serde::{Deserialize, Serialize};
+use serde::Serialize;
 
-use super::features::{FEATURES, Features};
+use super::{
+    calibration::{Calibrated, Calibration, Versions},
+    features::Features,
+};
 
 /// The output of `kube-bench calibrate`.
 const CALIBRATION: &str = include_str!("coefficients.json");
 
-static MODEL: LazyLock<Model> = LazyLock::new(|| serde_json::from_str(CALIBRATION).unwrap_or_default());
+static MODEL: LazyLock<Model> =
+    LazyLock::new(|| Model { calibration: serde_json::from_str(CALIBRATION).unwrap_or_default() });
 
 /// A library whose memory the model predicts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, ValueEnum)]
@@ -53,40 +57,10 @@ impl Library {
     }
 }
 
-/// The coefficients of all libraries.
-#[derive(Debug, Default, Deserialize)]
+/// Predicts the memory of all libraries.
+#[derive(Debug)]
 pub(super) struct Model {
-    pub(super) versions: Versions,
-    libraries: Vec<Calibrated>,
-}
-
-/// The measured versions.
-#[derive(Clone, Debug, Default, Deserialize, Serialize)]
-#[serde(rename_all = "camelCase")]
-pub(super) struct Versions {
-    pub(super) kube_runtime: String,
-    pub(super) client_go: String,
-    pub(super) go: String,
-}
-
-#[derive(Debug, Deserialize)]
-#[serde(rename_all = "camelCase")]
-struct Calibrated {
-    name: String,
-    coefficients: Coefficients,
-    training_error: f64,
-    held_out_error: f64,
-}
-
-#[derive(Debug, Deserialize)]
-#[serde(rename_all = "camelCase")]
-struct Coefficients {
-    base: f64,
-    object: f64,
-    byte: f64,
-    value: f64,
-    managed_byte: f64,
-    managed_value: f64,
+    calibration: Calibration,
 }
 
 impl Model {
@@ -95,16 +69,18 @@ impl Model {
         &MODEL
     }
 
+    /// Returns the measured versions.
+    pub(super) fn versions(&self) -> &Versions {
+        &self.calibration.versions
+    }
+
     fn library(&self, library: Library) -> Option<&Calibrated> {
-        self.libraries.iter().find(|calibrated| calibrated.name == library.measured_name())
+        self.calibration.libraries.iter().find(|calibrated| calibrated.name == library.measured_name())
     }
 
     /// Returns the memory of a cache of these objects, in bytes, without the base of the process.
     pub(super) fn bytes(&self, library: Library, features: &Features) -> u64 {
-        let Some(Calibrated { coefficients: c, .. }) = self.library(library) else { return 0 };
-        let coefficients: [f64; FEATURES] = [c.object, c.byte, c.value, c.managed_byte, c.managed_value];
-        coefficients.iter().zip(features.array()).map(|(coefficient, count)| coefficient * count).sum::<f64>()
-            as u64
+        self.library(library).map_or(0, |calibrated| calibrated.coefficients.bytes(features) as u64)
     }
 
     /// Returns the memory of a cache of these objects if managedFields are removed, in bytes.
@@ -126,23 +102,61 @@ impl Model {
 
 #[cfg(test)]
 mod tests {
+    use super::super::calibration::Tested;
     use super::*;
+
+    /// The largest allowed error of a held-out workload.
+    const MAX_HELD_OUT_ERROR: f64 = 0.15;
 
     #[test]
     fn all_libraries_are_calibrated() {
         let model = Model::get();
         for library in Library::all() {
             assert!(model.library(library).is_some(), "{library:?}");
-            let error = model.error(library);
-            assert!(error > 0.0 && error < 0.15, "{library:?}: {error}");
         }
-        assert!(model.versions.client_go.starts_with("v0."));
+        assert!(model.versions().client_go.starts_with("v0."));
+    }
+
+    #[test]
+    fn held_out_workloads_are_predicted_within_fifteen_percent() {
+        for library in Library::all() {
+            let calibrated = Model::get().library(library).unwrap();
+            let held_out: Vec<_> = calibrated.workloads.iter().filter(|tested| tested.is_held_out).collect();
+            assert!(held_out.len() >= 5, "{library:?}");
+            for tested in &held_out {
+                // The prediction of this program, and not the stored prediction.
+                let predicted =
+                    calibrated.coefficients.base + calibrated.coefficients.bytes(&tested.features);
+                let error = (predicted / tested.measured as f64 - 1.0).abs();
+                assert!(error <= MAX_HELD_OUT_ERROR, "{library:?}: {}: {error}", tested.workload);
+                assert!(
+                    error <= calibrated.held_out_error + 0.001,
+                    "{library:?}: {}: {error}",
+                    tested.workload
+                );
+            }
+            let fitted = calibrated.workloads.iter().filter(|tested| !tested.is_held_out);
+            let fitted: Vec<_> = fitted.map(|tested| tested.resource.as_str()).collect();
+            let is_new = |tested: &&&Tested| !fitted.contains(&tested.resource.as_str());
+            assert!(held_out.iter().any(|tested| is_new(&tested)), "{library:?}: each kind is fitted");
+        }
     }
 
     #[test]
     fn more_objects_need_more_memory() {
-        let pod =
-            Features { objects: 1, bytes: 5_000, values: 200, managed_bytes: 2_000, managed_values: 200 };
+        let pod = Features {
+            objects: 1,
+            bytes: 5_000,
+            text_bytes: 2_000,
+            texts: 120,
+            scalars: 30,
+            maps: 40,
+            lists: 10,
+            managed_bytes: 2_000,
+            managed_values: 200,
+            typed_bytes: 9_000,
+            dynamic_bytes: 0,
+        };
         let mut pods = Features::default();
         (0..1000).for_each(|_| pods.add(&pod));
         for library in Library::all() {

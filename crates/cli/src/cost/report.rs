@@ -4,10 +4,11 @@ use serde::Serialize;
 
 use super::{
     advice::{Advice, Candidate, advice, combined},
+    calibration::{Features, Versions},
     churn::Churn,
     forms::Forms,
     listing::{Listed, PAGE_OBJECTS},
-    model::{Library, Model, Versions},
+    model::{Library, Model},
     savings::{Saving, savings},
     usage::{Sum, largest},
 };
@@ -63,6 +64,8 @@ pub(super) struct ResourceCost {
     /// Whether the kind has a type in k8s-openapi. Otherwise, the typed form is generic.
     pub(super) is_typed: bool,
     pub(super) caches: Caches,
+    /// The inputs of the estimates.
+    pub(super) features: Features,
     pub(super) largest_objects: Vec<Part>,
     pub(super) largest_namespaces: Vec<Part>,
     pub(super) largest_fields: Vec<Part>,
@@ -209,7 +212,7 @@ impl Report {
             resources,
             failures,
             estimates: Library::all().into_iter().map(estimate).collect(),
-            versions: Model::get().versions.clone(),
+            versions: Model::get().versions().clone(),
         }
     }
 }
@@ -253,6 +256,7 @@ impl ResourceCost {
             managed_fields_bytes: usage.features.managed_bytes,
             is_typed: listed.decoder.is_typed,
             caches,
+            features: usage.cached,
             largest_objects: largest_objects
                 .into_iter()
                 .map(|(name, bytes)| Part { name, objects: 1, bytes })

@@ -108,7 +108,6 @@ pub(super) fn savings(listed: &Listed, before: u64, library: Library) -> Vec<Sav
         // An informer of this project removes managedFields by default.
         Library::KubeInformer => vec![(Change::MetadataOnly, forms.metadata)],
         _ => vec![
-            // An upper bound, because the coefficients include the other fields of a Pod.
             (Change::MetadataOnly, predicted(&usage.metadata)),
             (Change::DropManagedFields, predicted(&usage.cached)),
             (Change::DropLastApplied, predicted(&usage.without_last_applied)),

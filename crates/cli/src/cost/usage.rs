@@ -102,7 +102,7 @@ impl Usage {
         let bytes = json.len() as u64;
         let features = Features::of_json(json).map_err(syntax);
         let parts = Parts::of(json).map_err(syntax);
-        let (Ok(features), Ok(parts)) = (features, parts) else {
+        let (Ok(mut features), Ok(parts)) = (features, parts) else {
             self.undecodable += 1;
             self.features.add(&Features { objects: 1, bytes, ..Features::default() });
             return Err(DecodeError::Syntax { position: 0 });
@@ -118,8 +118,18 @@ impl Usage {
         }
         let forms = decoder.measure(json).inspect_err(|_| self.undecodable += 1)?;
         let metadata = format!(r#"{{"metadata":{}}}"#, parts.metadata());
-        self.metadata.add(&Features::of_json(metadata.as_bytes()).map_err(syntax)?);
+        let metadata = Features::of_json(metadata.as_bytes()).map_err(syntax)?;
+        self.metadata.add(&Features { typed_bytes: forms.metadata, ..metadata });
         self.forms += forms;
+        if decoder.is_typed {
+            features.typed_bytes = forms.typed;
+        } else {
+            features.dynamic_bytes = forms.typed;
+        }
+        if decoder.is_secret {
+            let data = parts.fields().filter(|(name, _)| name == ".data").map(|(_, size)| size as u64);
+            features.decode_data(data.sum());
+        }
         self.cached.add(&features);
         self.without_last_applied.add(&without_annotation(features, &parts));
         Ok(())
@@ -144,11 +154,20 @@ impl Usage {
     }
 }
 
+/// Returns the length of a string, without the quotes and escapes of its JSON.
+fn text_bytes(json: &str) -> u64 {
+    serde_json::from_str::<String>(json).map_or(0, |text| text.len() as u64)
+}
+
 fn without_annotation(features: Features, parts: &Parts<'_>) -> Features {
     let Some(annotation) = parts.annotation(LAST_APPLIED) else { return features };
     Features {
         bytes: features.bytes.saturating_sub(annotation.len() as u64),
-        values: features.values.saturating_sub(1),
+        // The JSON of the annotation has quotes, and possibly escapes.
+        text_bytes: features.text_bytes.saturating_sub(text_bytes(annotation)),
+        texts: features.texts.saturating_sub(1),
+        typed_bytes: features.typed_bytes.saturating_sub(text_bytes(annotation)),
+        dynamic_bytes: features.dynamic_bytes.saturating_sub(text_bytes(annotation)),
         ..features
     }
 }
