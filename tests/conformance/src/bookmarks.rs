@@ -54,8 +54,8 @@ async fn bookmark_follows_events_up_to_its_version(place: Place) -> Result<()> {
     place.create("b").await?;
     let c = place.create("c").await?;
     let lines = lines_with_bookmarks(&place, n).await?;
-    let told: Vec<_> = lines.iter().take(2).map(Event::brief).collect();
-    ensure!(told == [("ADDED", "b"), ("ADDED", "c")], "{lines:?}");
+    let first: Vec<_> = lines.iter().take(2).map(Event::brief).collect();
+    ensure!(first == [("ADDED", "b"), ("ADDED", "c")], "{lines:?}");
     ensure!(lines.len() > 2, "no bookmark: {lines:?}");
     for line in &lines[2..] {
         ensure!(line.kind == "BOOKMARK" && version(&line.object)? >= version(&c)?, "{line}");

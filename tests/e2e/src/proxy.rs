@@ -121,7 +121,7 @@ async fn serve(
     }
 }
 
-/// Carries one connection until it ends or is reset.
+/// Forwards the bytes of one connection until the connection is closed or reset.
 async fn carry(mut client: TcpStream, server: SocketAddr, mut orders: watch::Receiver<Orders>) {
     let cuts = orders.borrow_and_update().cuts;
     let mut upstream = None;
@@ -150,7 +150,7 @@ async fn pass(
     Ok(())
 }
 
-/// Makes the close of a connection a reset. A closed connection is not affected.
+/// Resets a connection. A closed connection is not affected.
 fn reset(stream: &TcpStream) {
     let _ = stream.set_zero_linger();
 }

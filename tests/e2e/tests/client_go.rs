@@ -75,7 +75,7 @@ async fn on_the_embedded_server(program: &Path, run: Run) -> Result<Vec<String>>
     lines.with_context(|| format!("kube-testserver, {run:?}"))
 }
 
-/// Both ways of listing, one after the other: a restart for one would disturb the other.
+/// Tests both kinds of lists sequentially, because the restart in one test would disturb the other.
 async fn on_the_real_server(program: &Path) -> Result<Option<[Vec<String>; 2]>> {
     let Some(server) = RealServer::start_or_skip("client-go", 2, Options::default()).await? else {
         return Ok(None);
@@ -131,7 +131,7 @@ async fn lines<F: Future<Output = Result<()>>>(
     Ok(seen)
 }
 
-/// Builds the program; without Go that is a failure in CI and a skipped test elsewhere.
+/// Builds the program. Without Go, the test fails in CI, and is skipped elsewhere.
 async fn program() -> Result<Option<PathBuf>> {
     let root = Path::new(env!("CARGO_MANIFEST_DIR"));
     let built = Command::new(root.join("../../.ci/client-go")).stdin(Stdio::null()).output().await?;

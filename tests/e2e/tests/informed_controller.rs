@@ -102,7 +102,7 @@ async fn coalesced_events_are_converted_to_watcher_events() {
     let version = ResourceVersion::from(server.resource_version());
     maps.lister().wait_until(&version, DEADLINE).await.unwrap();
     assert!(status().coalescing);
-    let mut told = Vec::new();
+    let mut received = Vec::new();
     let mut objects = std::collections::BTreeMap::new();
     while let Ok(Some(event)) = timeout(DEADLINE, unread.next()).await {
         match event.as_ref().unwrap() {
@@ -112,16 +112,16 @@ async fn coalesced_events_are_converted_to_watcher_events() {
             watcher::Event::Delete(map) => _ = objects.remove(&map.name_any()),
             watcher::Event::Init | watcher::Event::InitDone => {}
         }
-        told.push(brief(event));
+        received.push(brief(event));
     }
-    assert_eq!(told[0], "init");
-    let done = told.iter().position(|event| event == "done").expect("the initial state is complete");
-    assert!(told[..done].iter().skip(1).all(|event| event.starts_with("init ")), "{told:?}");
-    assert!(told[done + 1..].iter().all(|event| event.starts_with(['+', '-'])), "{told:?}");
-    assert!(told.len() < 12, "no event was coalesced: {told:?}");
+    assert_eq!(received[0], "init");
+    let done = received.iter().position(|event| event == "done").expect("the initial state is complete");
+    assert!(received[..done].iter().skip(1).all(|event| event.starts_with("init ")), "{received:?}");
+    assert!(received[done + 1..].iter().all(|event| event.starts_with(['+', '-'])), "{received:?}");
+    assert!(received.len() < 12, "no event was coalesced: {received:?}");
     let cached = maps.lister().list_all();
     let cached = cached.iter().map(|map| (map.name_any(), map.metadata.resource_version.clone())).collect();
-    assert_eq!(objects, cached, "{told:?}");
+    assert_eq!(objects, cached, "{received:?}");
     assert!(status().synced);
     maps.stop().await;
 }
@@ -142,17 +142,17 @@ async fn a_resync_during_the_initial_state_does_not_end_it() {
         let mut events = maps.watcher_events().map(brief);
         assert_eq!(events.next().await.as_deref(), Some("init"));
         maps.start();
-        let mut told = Vec::new();
+        let mut received = Vec::new();
         // Waits longer than the period of the resyncs.
-        while told.len() < 8 {
+        while received.len() < 8 {
             tokio::time::sleep(Duration::from_secs(15)).await;
-            told.push(timeout(DEADLINE, events.next()).await.unwrap().unwrap());
+            received.push(timeout(DEADLINE, events.next()).await.unwrap().unwrap());
         }
-        let mut initial = told[..3].to_vec();
+        let mut initial = received[..3].to_vec();
         initial.sort_unstable();
-        assert_eq!(initial, ["init a", "init b", "init c"], "{told:?}");
-        assert_eq!(told[3], "done", "{told:?}");
-        assert!(told[4..].iter().all(|event| event.starts_with('+')), "{told:?}");
+        assert_eq!(initial, ["init a", "init b", "init c"], "{received:?}");
+        assert_eq!(received[3], "done", "{received:?}");
+        assert!(received[4..].iter().all(|event| event.starts_with('+')), "{received:?}");
         maps.stop().await;
         assert_eq!(events.filter(|event| ready(event.starts_with("init"))).count().await, 0);
     }

@@ -1,4 +1,4 @@
-//! The `pods` example as a user runs it, on a real kube-apiserver and on the embedded server: the same lines.
+//! Runs the example `pods` on a real kube-apiserver and on the embedded server. The output must be the same.
 
 use std::{path::Path, process::Stdio, time::Duration};
 
@@ -20,7 +20,7 @@ use tokio::{
     process::{Child, ChildStdout, Command},
 };
 
-/// The one deadline of this test, for each line that is waited for.
+/// The maximum time to wait for one line of output.
 const LINE: Duration = Duration::from_secs(60);
 
 /// The running example and the event lines it has printed.
@@ -109,19 +109,19 @@ async fn on_the_embedded_server() -> Result<(Vec<String>, Vec<String>)> {
     std::fs::write(&kubeconfig, listening.kubeconfig())?;
     let options = KubeConfigOptions::default();
     let config = Config::from_custom_kubeconfig(Kubeconfig::read_from(&kubeconfig)?, &options).await?;
-    let told = drive(Client::try_from(config)?, &kubeconfig).await?;
+    let output = drive(Client::try_from(config)?, &kubeconfig).await?;
     listening.shutdown().await;
-    Ok(told)
+    Ok(output)
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn the_pods_example_prints_the_same_events_on_a_real_cluster() -> Result<()> {
+async fn pods_example_prints_same_events_on_real_cluster() -> Result<()> {
     let (events, summary) = on_the_embedded_server().await?;
     let expected = [
         "ADDED : shop/web-0",
         "ADDED : shop/web-1",
         "MODIFIED : shop/web-0",
-        "MODIFIED : shop/web-1", // the deletion is announced before it is done
+        "MODIFIED : shop/web-1", // the server sets deletionTimestamp before it removes the Pod
         "DELETED : shop/web-1",
         "ADDED : shop/web-1",
     ];

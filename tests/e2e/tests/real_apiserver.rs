@@ -131,11 +131,15 @@ async fn what_a_recorder_writes_is_accepted(server: &RealServer) -> Result<()> {
     report();
     stop.cancel();
     writing.await?;
-    let anew = events.list(&params).await?.items.pop().context("no event")?;
-    ensure!(anew.series.as_ref().is_some_and(|series| series.count == 3), "{:?}", anew.series);
-    ensure!(anew.name_any() == first.name_any() && anew.uid() != first.uid(), "{}", anew.name_any());
+    let recreated = events.list(&params).await?.items.pop().context("no event")?;
+    ensure!(recreated.series.as_ref().is_some_and(|series| series.count == 3), "{:?}", recreated.series);
+    ensure!(
+        recreated.name_any() == first.name_any() && recreated.uid() != first.uid(),
+        "{}",
+        recreated.name_any()
+    );
     ensure!(recorder.status().sent == 3, "{recorder:?}");
-    events.delete(&anew.name_any(), &Default::default()).await?;
+    events.delete(&recreated.name_any(), &Default::default()).await?;
     Ok(())
 }
 

@@ -20,7 +20,7 @@ use kube_testserver::Server;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-/// The one deadline of this test, for each event that is waited for.
+/// The maximum time to wait for one event.
 const EVENT: Duration = Duration::from_secs(60);
 
 /// The spec that an author of an operator would write.

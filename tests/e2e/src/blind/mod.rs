@@ -37,7 +37,7 @@ pub use plan::{CASES, ConflictSource, Fault, Hang, LeaseLoss, plan};
 
 /// The namespace of all objects.
 const NAMESPACE: &str = "shop";
-/// The Website that the faults of one object affect.
+/// The Website whose reconciles fail in the cases with a fault of one object.
 const HOME: &str = "shop/home";
 /// The name of the webhook.
 pub const WEBHOOK: &str = "images.policy.example.com";

@@ -18,7 +18,7 @@ const GROUP: &str = "reliability.kube-informer.dev";
 const CRD: &str = "gadgets.reliability.kube-informer.dev";
 /// The name of the ClusterRole of the informers.
 pub const RIGHTS: &str = "reliability-informers";
-/// The deadline of changes by the server.
+/// The maximum time to wait for a change by the server.
 const DONE: Duration = Duration::from_secs(60);
 
 /// The custom resource.

@@ -24,7 +24,7 @@ pub const CONFIG_MAPS: usize = 10_000;
 pub const GADGETS: usize = 300;
 /// The namespaces of the objects.
 pub const NAMESPACES: [&str; 2] = ["first", "second"];
-/// Each tenth ConfigMap has this label at first; later some of them lose it and get it again.
+/// Initially, each tenth ConfigMap has this label. Later writes remove the label, and add it again.
 pub const CHOSEN: &str = "chosen=yes";
 
 const WORKERS: usize = 4;
@@ -133,7 +133,7 @@ impl Writer {
     /// Writes to an object of each scope, while the workers are paused.
     pub async fn touch_each_scope(&self) -> Result<()> {
         let objects = &self.shared.objects;
-        // A chosen one, one of the second namespace, a custom resource.
+        // An object with the label, an object of the second namespace, and a custom resource.
         for target in [&objects[0], &objects[3], &objects[CONFIG_MAPS]] {
             let written = self.shared.update_or_create(target).await;
             written.map_err(|error| error.context(format!("writing to {}", target.name)))?;

@@ -119,7 +119,6 @@ impl History {
 
     /// Returns the replicas that have written an object after this version.
     pub(super) fn writers_after(&self, version: u64) -> BTreeSet<&str> {
-        // A write is only a few requests later in the log than by its version.
         let recent = self.writes.iter().filter(|write| write.version > version);
         recent.map(|write| write.by.as_str()).collect()
     }

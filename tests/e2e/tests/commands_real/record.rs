@@ -122,7 +122,7 @@ async fn serve(file: &Path, kubeconfig: &Path, expected: &[BTreeMap<String, Valu
     let actual = [objects(&client, "ConfigMap").await?, objects(&client, "Widget").await?];
     ensure!(actual == *expected, "{actual:#?}, expected {expected:#?}");
     ensure!(expected[0].len() == 3 && expected[1].len() == 1, "{expected:#?}");
-    // The program reads the served objects like the ones of the real server.
+    // `cost` reads the objects of the recording.
     let arguments = ["cost", "configmaps", "-n", NAMESPACE, "-o", "json"];
     let (code, out, error) = run(command(kubeconfig, &arguments)).await;
     ensure!(code == 0, "{error}");

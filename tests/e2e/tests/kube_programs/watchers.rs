@@ -15,7 +15,7 @@ use tokio::time::timeout;
 
 use crate::{DEADLINE, client, config_map, config_maps};
 
-/// The next events as words; errors of the watcher are passed over, because it recovers from them by itself.
+/// Returns the next events as text. Ignores errors of the watcher, because it retries after an error.
 async fn events<K: kube::Resource>(
     stream: &mut (impl Stream<Item = watcher::Result<Event<K>>> + Unpin),
     count: usize,

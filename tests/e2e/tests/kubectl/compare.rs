@@ -43,7 +43,8 @@ impl Verdict {
     }
 }
 
-/// The lines of only one side, `-` kube-apiserver's and `+` ours, with a line before and after.
+/// The lines of only one server, with one line of context. `-` is a line of kube-apiserver, and `+` a line of
+/// the embedded server.
 fn diff(real: &[String], ours: &[String]) -> String {
     let common = common(real, ours);
     let (mut i, mut j, mut out) = (0_usize, 0_usize, String::new());

@@ -22,7 +22,7 @@ use topic::Topic;
 /// The variable that selects topics by a part of their name.
 const CHOICE: &str = "KUBE_INFORMER_KUBECTL";
 
-/// The topics that run on the embedded server with TLS and users; the others on the one without.
+/// The topics that need TLS and users. All other topics use an embedded server without TLS.
 const OVER_TLS: [&str; 3] = ["access", "custom", "discover"];
 
 #[tokio::test]

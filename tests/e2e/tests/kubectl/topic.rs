@@ -6,17 +6,17 @@ use anyhow::{Context as _, Result, ensure};
 
 /// A file of commands, which run in this order in a separate namespace.
 pub(crate) struct Topic {
-    /// The file's name without its ending; also the namespace's.
+    /// The name of the file without its suffix, which is also the name of the namespace.
     pub(crate) name: String,
     pub(crate) commands: Vec<String>,
 }
 
-/// Where the commands run: the paths in them are relative to it.
+/// The working directory of the commands.
 pub(crate) fn folder() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("kubectl")
 }
 
-/// The topics in the folder `inside`, in the order of their names.
+/// Returns the topics in the folder `inside`, sorted by name.
 pub(crate) fn read(inside: &str) -> Result<Vec<Topic>> {
     let folder = folder().join(inside);
     let mut files: Vec<PathBuf> = std::fs::read_dir(&folder)

@@ -75,7 +75,7 @@ impl Audit {
     }
 }
 
-/// The time for which one holds the Lease.
+/// The period in which one replica holds the Lease.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Reign {
     pub(crate) of: String,

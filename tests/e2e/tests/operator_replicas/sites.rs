@@ -34,7 +34,7 @@ struct Wish {
     replicas: i32,
 }
 
-/// The desired sites by name; `None` for a deleted site.
+/// The desired sites by name. `None` is a deleted site.
 type Wishes = BTreeMap<String, Option<Wish>>;
 
 /// What happens to sites.
@@ -126,7 +126,7 @@ impl Objects {
         }
     }
 
-    /// Changes sites one after the other. Returns the final desired states.
+    /// Changes sites sequentially. Returns the final desired states.
     async fn change(self, stop: CancellationToken) -> Result<Wishes> {
         let mut random = fastrand::Rng::with_seed(SEED);
         let mut wishes = Wishes::new();

@@ -12,7 +12,7 @@ use crate::step::Action::{self, Create, Run};
 use crate::step::{Step, Steps};
 use crate::workloads::namespace;
 
-/// Builds helm. Without Go, that is a failure in CI and a skipped test elsewhere.
+/// Builds helm. Without Go, the test fails in CI, and is skipped elsewhere.
 pub(crate) async fn program() -> Result<Option<PathBuf>> {
     let root = Path::new(env!("CARGO_MANIFEST_DIR"));
     let built = Command::new(root.join("../../.ci/client-go")).stdin(Stdio::null()).output().await?;

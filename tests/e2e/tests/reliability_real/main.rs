@@ -133,10 +133,10 @@ fn summary(suite: &Suite, began: Instant) -> String {
     let lists = sum(|subject| subject.informer.status().reflector.lists as usize);
     let relists = sum(|subject| subject.informer.status().reflector.relists as usize);
     let requests = sum(|subject| subject.requests.count());
-    let told = sum(|subject| subject.told);
+    let delivered = sum(|subject| subject.delivered);
     let writer = &suite.writer;
     format!(
-        "{} s, {:?}, {} writes, {} of {} ConfigMaps changed; {} informers: {told} calls of handlers, {lists} lists, \
+        "{} s, {:?}, {} writes, {} of {} ConfigMaps changed; {} informers: {delivered} calls of handlers, {lists} lists, \
          {relists} of them relists, {requests} requests",
         began.elapsed().as_secs(),
         suite.budget,

@@ -35,7 +35,7 @@ enum Kind {
     Watch,
 }
 
-/// The requests of one client, in the order in which they were made.
+/// The requests of one client, in their order.
 #[derive(Clone, Default)]
 pub(crate) struct Requests(Arc<Mutex<Vec<(Instant, Kind)>>>);
 

@@ -138,7 +138,8 @@ pub(crate) async fn etcd_goes_back_in_time_with_newer_versions(suite: &mut Suite
     suite.server.start_apiserver().await
 }
 
-/// Changes that every informer has seen, at the end one in each scope.
+/// Writes objects, and waits until every informer has received the changes. The last writes change one object
+/// in each scope.
 async fn lose(suite: &mut Suite) -> Result<()> {
     suite.writer.write(UNDONE, WRITTEN).await?;
     suite.writer.touch_each_scope().await?;

@@ -38,14 +38,14 @@ pub(crate) struct Subject {
     log: Arc<Mutex<Log>>,
     judge: Judge,
     first: Box<dyn Joined>,
-    /// The one that joined when all was well the last time.
+    /// The handler that was added at the last check.
     late: Option<(HandlerId, Box<dyn Joined>)>,
-    /// The last state of the server; `None` before the first.
+    /// The last state of the server, or `None` before the first check.
     before: Option<BTreeMap<Key, Seen>>,
     /// The number of relists without reuse that the judge has recorded.
     distrusting: u64,
-    /// Calls of handlers.
-    pub(crate) told: usize,
+    /// The number of handler calls.
+    pub(crate) delivered: usize,
 }
 
 impl Subject {
@@ -61,8 +61,8 @@ impl Subject {
         judge.observe(Observation::HandlerAdded { handler: FIRST, mark: MARK })?;
         let first = informer.join(Tell { handler: FIRST, log: Arc::clone(&log) });
         let informer = Box::new(informer);
-        let (late, before, distrusting, told) = (None, None, 0, 0);
-        Ok(Self { name, scope, requests, informer, log, judge, first, late, before, distrusting, told })
+        let (late, before, distrusting, delivered) = (None, None, 0, 0);
+        Ok(Self { name, scope, requests, informer, log, judge, first, late, before, distrusting, delivered })
     }
 
     /// Returns the difference between the server and the informer or its handlers, or `None` if there
@@ -137,9 +137,9 @@ impl Subject {
 
     /// Passes the events of handlers to the judge.
     fn hear(&mut self) -> Result<()> {
-        let told = std::mem::take(&mut self.log.lock().told);
-        self.told += told.len();
-        for (handler, event) in told {
+        let delivered = std::mem::take(&mut self.log.lock().delivered);
+        self.delivered += delivered.len();
+        for (handler, event) in delivered {
             self.judge.observe(Observation::Called { handler, event, view: None })?;
             self.judge.observe(Observation::Returned { handler })?;
         }

@@ -5,17 +5,17 @@ use std::sync::Arc;
 
 use futures_util::future::BoxFuture;
 use kube_informer::{Entry, Event, HandlerRegistration, Informer, InformerStatus, Object, ObjectKey, Uid};
-use kube_informer_properties::{Event as Told, HandlerId, Key, Mark, Object as Seen};
+use kube_informer_properties::{Event as HandlerEvent, HandlerId, Key, Mark, Object as Seen};
 use parking_lot::Mutex;
 
 use kube_informer_e2e::load::truth::{State, States};
 
-/// The events of handlers in the order of time; objects are numbers.
+/// Records the events of all handlers in their order. Numbers identify the objects.
 #[derive(Default)]
 pub(crate) struct Log {
     keys: HashMap<ObjectKey, Key>,
     uids: HashMap<Uid, u64>,
-    pub(crate) told: Vec<(HandlerId, Told)>,
+    pub(crate) delivered: Vec<(HandlerId, HandlerEvent)>,
 }
 
 /// An informer of any type.
@@ -85,12 +85,14 @@ impl Tell {
     fn note<T: Object>(&self, event: &Event<T>) {
         let mut log = self.log.lock();
         let mut seen = |entry: &Entry<T>| log.seen(entry.key(), &state(entry));
-        let told = match event {
-            Event::Added { object, initial } => Told::Added { object: seen(object), initial: *initial },
-            Event::Updated { old, new } => Told::Updated { old: seen(old), new: seen(new) },
-            Event::Deleted { last, removal } => Told::Deleted { last: seen(last), removal: *removal },
+        let delivered = match event {
+            Event::Added { object, initial } => {
+                HandlerEvent::Added { object: seen(object), initial: *initial }
+            }
+            Event::Updated { old, new } => HandlerEvent::Updated { old: seen(old), new: seen(new) },
+            Event::Deleted { last, removal } => HandlerEvent::Deleted { last: seen(last), removal: *removal },
         };
-        log.told.push((self.handler, told));
+        log.delivered.push((self.handler, delivered));
     }
 }
 
@@ -99,7 +101,7 @@ fn state<T: Object>(entry: &Entry<T>) -> State {
 }
 
 impl Log {
-    /// An object in the words of the judge.
+    /// Converts an object to the type of the judge.
     pub(crate) fn seen(&mut self, key: &ObjectKey, state: &State) -> Seen {
         let (keys, uids) = (self.keys.len() as Key, self.uids.len() as u64);
         Seen {

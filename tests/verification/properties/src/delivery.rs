@@ -19,7 +19,7 @@ fn events<'a>(past: &'a Past, observation: &'a Observation<'_>) -> (&'a [Event],
     }
 }
 
-/// Property 3: an update stays within an incarnation, and a delete is of the one that is known.
+/// Property 3: both states of an update have the same uid, and a delete has the uid of the cached object.
 pub(super) fn identity(past: &Past, observation: &Observation<'_>) -> Verdict {
     let (events, handler) = events(past, observation);
     for event in events {
@@ -132,7 +132,7 @@ pub(super) fn last_known(past: &Past, observation: &Observation<'_>) -> Verdict 
     for event in events {
         let Event::Deleted { last, removal } = event else { continue };
         let right = match handler {
-            Some(handler) => is_told_as_said(past, handler, event),
+            Some(handler) => is_reported_deletion(past, handler, event),
             // The store may report several changes of a key at a time. The first change starts from the
             // cached state.
             None if !is_first(events, event) => true,
@@ -146,22 +146,22 @@ pub(super) fn last_known(past: &Past, observation: &Observation<'_>) -> Verdict 
 
 /// Checks a delivered event against the changes that the store reported. If these were not observed,
 /// checks only that a delete is not older than the last delivered state.
-fn is_told_as_said(past: &Past, handler: &Handler, event: &Event) -> bool {
+fn is_reported_deletion(past: &Past, handler: &Handler, event: &Event) -> bool {
     let (Event::Deleted { last, .. }, Some(known)) = (event, handler.knows.get(&event.key())) else {
         return true;
     };
     let of_key = |pending: &&PendingEvent| {
         pending.event.key() == last.key && matches!(pending.event, Event::Deleted { .. })
     };
-    let mut said = handler.pending.iter().filter(of_key).peekable();
-    match said.peek() {
-        Some(_) => said.any(|pending| pending.event == *event),
+    let mut reported = handler.pending.iter().filter(of_key).peekable();
+    match reported.peek() {
+        Some(_) => reported.any(|pending| pending.event == *event),
         None => known.uid != last.uid || known.version <= last.version || past.cache.mark.epoch > 0,
     }
 }
 
-/// The server has deleted it with this version; or its last state can't be decoded, and this is the one
-/// before.
+/// Returns whether the server deleted the object with this version. If the last state is undecodable, the
+/// cached state is also correct.
 fn is_servers_last(past: &Past, last: &Object) -> bool {
     let Some(life) = past.server.lives.get(&last.key) else { return true };
     let deleted = life.iter().any(|written| written.object.is_none() && written.version == last.version);

@@ -461,7 +461,7 @@ impl World {
     /// Returns whether no action is pending.
     #[must_use]
     pub fn is_quiet(&self) -> bool {
-        let told = match &self.open {
+        let is_delivered = match &self.open {
             Open::Watch { initial, sent, .. } => {
                 !self.is_stuck() && initial.is_empty() && self.server.next(*sent).is_none()
             }
@@ -470,7 +470,8 @@ impl World {
         let idle = |member: &super::client::Member| {
             member.in_hand.is_none() && member.backlog.is_empty() && member.resync.is_none()
         };
-        told && !self.unasked
+        is_delivered
+            && !self.unasked
             && !self.needs_list()
             && matches!(self.client.machine, State::Watching(_))
             && self.client.outgoing.is_empty()

@@ -24,7 +24,7 @@ const OTHERS: usize = 50;
 #[derive(Debug)]
 pub(super) struct Budget {
     options: ReflectorOptions,
-    /// When each delay was over.
+    /// The end of each delay.
     delays: Vec<Duration>,
     /// The start of the present delay.
     waiting: Option<Duration>,
@@ -32,7 +32,7 @@ pub(super) struct Budget {
     next: Duration,
     too_short: Option<String>,
     /// True if a new reflector starts after this delay.
-    anew: bool,
+    is_new_reflector: bool,
     asked: Vec<Duration>,
 }
 
@@ -45,12 +45,12 @@ impl Budget {
             waiting: None,
             next,
             too_short: None,
-            anew: false,
+            is_new_reflector: false,
             asked: Vec::new(),
         }
     }
 
-    /// The reflector does this from now on.
+    /// Records the new phase of the reflector.
     pub(super) fn does(&mut self, at: Duration, phase: Phase) {
         match (self.waiting, phase) {
             (None, Phase::Waiting | Phase::Suspended) => self.waiting = Some(at),
@@ -67,7 +67,7 @@ impl Budget {
             let how = format!("a delay of {:?} at {began:?}, the minimum is {:?}", over - began, self.next);
             self.too_short.get_or_insert(how);
         }
-        self.next = match std::mem::take(&mut self.anew) {
+        self.next = match std::mem::take(&mut self.is_new_reflector) {
             true => self.options.backoff_initial,
             false => (self.next * 2).min(self.options.backoff_max),
         };
@@ -77,7 +77,7 @@ impl Budget {
 
     /// A panic stopped the reflector. The informer starts a new one after a pause.
     pub(super) fn panicked(&mut self) {
-        self.anew = true;
+        self.is_new_reflector = true;
     }
 
     /// The program requests a list.
@@ -85,7 +85,7 @@ impl Budget {
         self.asked.push(at);
     }
 
-    /// Holds all requests of an informer to it; they are in the order of time.
+    /// Checks all requests of an informer against this budget. The requests are sorted by time.
     pub(super) fn holds(&self, requests: &[Request]) -> Result<(), String> {
         self.too_short.clone().map_or(Ok(()), Err)?;
         pages_are_few(requests)?;
