@@ -214,14 +214,20 @@ fn block_on(command: impl Future<Output = Result<ExitStatus, CliError>>) -> Resu
     result
 }
 
-/// Returns the problem and the suggested option of clap's error as one line, without the usage.
+/// Returns the problem and the suggestion of clap's error as one line, without the usage.
 fn usage_problem(error: &clap::Error) -> String {
     let text = error.to_string();
     let problem = text.split("\n\n").next().unwrap_or_default().trim_start_matches("error: ");
     let problem = problem.split_whitespace().collect::<Vec<_>>().join(" ");
-    match error.get(ContextKind::SuggestedArg) {
-        Some(ContextValue::String(option)) => format!("{problem}, perhaps you meant '{option}'"),
-        _ => problem,
+    let kinds = [ContextKind::SuggestedArg, ContextKind::SuggestedSubcommand, ContextKind::SuggestedValue];
+    let suggestion = kinds.into_iter().find_map(|kind| match error.get(kind)? {
+        ContextValue::String(text) => Some(text),
+        ContextValue::Strings(texts) => texts.first(),
+        _ => None,
+    });
+    match suggestion {
+        Some(suggestion) => format!("{problem}, perhaps you meant '{suggestion}'"),
+        None => problem,
     }
 }
 
@@ -246,6 +252,26 @@ mod tests {
         for name in ["watch", "cost", "check", "why", "record"] {
             assert!(help(name).contains("--context") && help(name).contains("--demo"), "{}", help(name));
         }
+    }
+
+    #[test]
+    fn headings_contain_only_their_flags() {
+        for command in command().get_subcommands() {
+            let name = command.get_name();
+            for flag in command.get_arguments() {
+                let is_selection = ["namespace", "all_namespaces", "selector", "field_selector"]
+                    .contains(&flag.get_id().as_str());
+                let has_heading = flag.get_help_heading() == Some("Selection");
+                assert!(!has_heading || is_selection, "{name} --{}", flag.get_id());
+            }
+        }
+    }
+
+    #[test]
+    fn misspelled_command_has_a_suggestion() {
+        let error = parse(["kubectl-informer", "wacth", "pods"].map(OsString::from)).unwrap_err();
+        let expected = "unrecognized subcommand 'wacth', perhaps you meant 'watch'";
+        assert_eq!(usage_problem(&error), expected);
     }
 
     #[test]

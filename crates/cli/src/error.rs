@@ -1,6 +1,10 @@
 //! `CliError`: the errors that all commands share.
 
-use std::{error::Error, io, path::PathBuf};
+use std::{
+    error::Error,
+    fs, io,
+    path::{Path, PathBuf},
+};
 
 use kube_client::config::{InClusterError, KubeconfigError};
 
@@ -30,7 +34,7 @@ pub(crate) enum CliError {
         source: Box<kube_client::Error>,
     },
     /// The server has no such resource.
-    #[error("the server has no resource {name:?}; `kubectl api-resources` lists the resources")]
+    #[error("the server has no resource {name:?}; {}", resource_hint(name))]
     UnknownResource {
         /// The name in the command line.
         name: String,
@@ -52,6 +56,14 @@ pub(crate) enum CliError {
     /// An error of one command.
     #[error(transparent)]
     Command(#[from] Box<dyn Error + Send + Sync>),
+}
+
+fn resource_hint(name: &str) -> &'static str {
+    if name.contains('/') {
+        "use the resource without the name of an object"
+    } else {
+        "`kubectl api-resources` lists the resources"
+    }
 }
 
 fn in_file(file: &Option<PathBuf>) -> String {
@@ -79,6 +91,17 @@ impl CliError {
     }
 }
 
+/// Checks that the folder of an output file exists, so that a command fails before its work and not after it.
+///
+/// # Errors
+///
+/// Fails if the folder does not exist, or cannot be read.
+pub(crate) fn check_folder_of(file: &Path) -> Result<(), CliError> {
+    let folder = file.parent().filter(|folder| !folder.as_os_str().is_empty());
+    let found = fs::metadata(folder.unwrap_or(Path::new(".")));
+    found.map(drop).map_err(|source| CliError::File { operation: "write", file: file.to_owned(), source })
+}
+
 /// Returns an error and its sources. Some errors already contain the text of their source.
 pub(crate) fn with_sources(error: &(dyn Error + 'static)) -> String {
     let mut text = String::new();
@@ -86,6 +109,8 @@ pub(crate) fn with_sources(error: &(dyn Error + 'static)) -> String {
     while let Some(error) = next {
         let response = response(error);
         let part = response.clone().unwrap_or_else(|| error.to_string());
+        // The name of a variant of kube-client's error is not useful for users.
+        let part = part.strip_prefix("ServiceError: ").map_or(part.clone(), str::to_owned);
         if !text.contains(&part) {
             let separator = if text.is_empty() { "" } else { ": " };
             text.push_str(&format!("{separator}{part}"));

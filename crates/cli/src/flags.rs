@@ -54,12 +54,12 @@ impl ConnectionFlags {
 /// Selects whether the output has colours.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
 pub(crate) enum ColorChoice {
-    /// If the output is a terminal, and NO_COLOR is not set.
+    /// Colours on a terminal, if NO_COLOR is not set.
     #[default]
     Auto,
-    /// Always.
+    /// Colours also in files and pipes.
     Always,
-    /// Never.
+    /// No colours.
     Never,
 }
 

@@ -74,6 +74,12 @@ async fn recording_is_served_with_its_events_and_versions() {
     assert_eq!(mode(&file), 0o600);
 
     let server = serve(&cluster, &["--hold"]).await;
+    // kubectl sends the token only over HTTPS.
+    let kubeconfig: Value =
+        serde_json::from_slice(&std::fs::read(cluster.path("kubeconfig")).unwrap()).unwrap();
+    let address = &kubeconfig["clusters"][0]["cluster"];
+    assert!(address["server"].as_str().unwrap().starts_with("https://"), "{address}");
+    assert!(address["certificate-authority-data"].is_string(), "{address}");
     let mut served = cluster.spawn(&["watch", "cm,widgets", "-ojsonl", "--initial"]);
     served.note("watching 3 objects").await;
     // The end of standard input releases all events.

@@ -39,3 +39,17 @@ async fn error_of_overloaded_server_has_its_status_code() {
         assert!(error.contains("503: overloaded"), "{command}: {error}");
     }
 }
+
+#[tokio::test]
+async fn missing_folder_of_output_is_reported_before_the_work() {
+    for arguments in [
+        ["watch", "pods", "--demo", "--checkpoint", "/missing/state"],
+        ["cost", "pods", "--demo", "--html", "/missing/report.html"],
+    ] {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_kubectl-informer"));
+        command.args(arguments);
+        let (code, out, error) = run(command).await;
+        assert_eq!((code, &*out), (1, ""), "{error}");
+        assert!(error.starts_with(&format!("error: failed to write {}: ", arguments[4])), "{error}");
+    }
+}

@@ -6,10 +6,10 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ManagedFieldsEntry, ObjectM
 use kube_core::{DynamicObject, Resource};
 use serde_json::Value;
 
-/// The two counts at the start of an allocation of an `Arc`, in bytes.
+/// The size of the two reference counts of an `Arc`, in bytes.
 pub(crate) const ARC_BYTES: usize = 16;
 
-/// Returns the size of an `Arc<str>`.
+/// Returns the size of the allocation of an `Arc<str>`.
 pub(crate) fn shared_text_bytes(text: &str) -> usize {
     (ARC_BYTES + text.len()).next_multiple_of(align_of::<usize>())
 }
@@ -17,29 +17,30 @@ pub(crate) fn shared_text_bytes(text: &str) -> usize {
 /// The number of entries in a node of a `BTreeMap`.
 const NODE_ENTRIES: usize = 11;
 
-/// The number of entries of a node after entries were inserted in their order: a full node is split.
+/// The number of entries of a node after a split. If the entries are inserted in their order, each full node
+/// is split.
 const SPLIT_ENTRIES: usize = 7;
 
-/// The parent and the counts of a node of a `BTreeMap`, in bytes.
+/// The size of the parent pointer and the counters of a node of a `BTreeMap`, in bytes.
 const NODE_BYTES: usize = 16;
 
-/// Contains the memory of one or more objects. The allocator needs further memory, for example because it
-/// rounds sizes up.
+/// Contains the counted memory of one or more objects. The memory does not include the overhead of the
+/// allocator, for example rounded sizes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ObjectMemory {
     /// The counted bytes.
     pub bytes: usize,
-    /// Whether all parts of the objects were counted. If false, the objects need more memory.
+    /// Whether all parts of the objects were counted. If false, `bytes` is a lower bound.
     pub is_complete: bool,
 }
 
 impl ObjectMemory {
-    /// Describes objects whose parts were all counted.
+    /// Creates the memory of objects whose parts were all counted.
     pub fn complete(bytes: usize) -> Self {
         Self { bytes, is_complete: true }
     }
 
-    /// Describes objects with further parts, which were not counted.
+    /// Creates a lower bound, for objects with further parts that were not counted.
     pub fn at_least(bytes: usize) -> Self {
         Self { bytes, is_complete: false }
     }
@@ -54,8 +55,8 @@ impl Sum for ObjectMemory {
     }
 }
 
-/// Counts a resource: the value, its metadata, and the other fields of a `DynamicObject`. The fields of other
-/// types are unknown.
+/// Counts the memory of a resource: its struct, its metadata, and the other fields of a `DynamicObject`. The
+/// other fields of typed objects are not counted.
 pub(crate) fn resource_memory<K: Resource + 'static>(resource: &K) -> ObjectMemory {
     let bytes = size_of::<K>() + metadata_bytes(resource.meta());
     if let Some(dynamic) = (resource as &dyn Any).downcast_ref::<DynamicObject>() {

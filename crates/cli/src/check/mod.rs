@@ -37,8 +37,6 @@ pub(crate) struct CheckFlags {
     /// that can be watched.
     #[arg(value_name = "RESOURCE")]
     resources: Vec<String>,
-    #[command(flatten)]
-    selection: SelectionFlags,
     /// Check the permissions of this service account. The other checks use the current user.
     #[arg(long, value_name = "NAMESPACE/NAME")]
     service_account: Option<ServiceAccount>,
@@ -47,6 +45,9 @@ pub(crate) struct CheckFlags {
     wait: Duration,
     #[command(flatten)]
     output: OutputFlags,
+    // The heading of these flags also applies to later flags, so they are the last.
+    #[command(flatten)]
+    selection: SelectionFlags,
 }
 
 /// Checks the server and the account, and prints a row for each result.

@@ -110,7 +110,7 @@ impl Report {
         let mut text = String::new();
         if let Some(account) = &self.account {
             text.push_str(&format!(
-                "The permissions are those of {}. The other results are those of the current user.\n\n",
+                "The rows `permissions` apply to {}. The other rows apply to the current user.\n\n",
                 printable(account)
             ));
         }

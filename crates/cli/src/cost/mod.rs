@@ -34,7 +34,7 @@ use kube_informer::LabelSelector;
 
 use crate::{
     connection::Session,
-    error::CliError,
+    error::{CliError, check_folder_of},
     exit::ExitStatus,
     flags::{OutputFlags, SelectionFlags, duration},
     interrupt::interrupted,
@@ -84,9 +84,10 @@ pub(crate) struct CostFlags {
     #[arg(long, value_name = "FILE")]
     html: Option<PathBuf>,
     #[command(flatten)]
-    selection: SelectionFlags,
-    #[command(flatten)]
     output: OutputFlags,
+    // The heading of these flags also applies to later flags, so they are the last.
+    #[command(flatten)]
+    selection: SelectionFlags,
 }
 
 fn label_selector(text: &str) -> Result<(String, LabelSelector), String> {
@@ -108,6 +109,7 @@ pub(crate) async fn cost(
     flags: &CostFlags,
     terminal: Terminal,
 ) -> Result<ExitStatus, CliError> {
+    flags.html.as_deref().map_or(Ok(()), check_folder_of)?;
     let mut interrupt = pin!(interrupted());
     let prepared = async {
         let catalog = Catalog::read(&session.direct_client).await?;

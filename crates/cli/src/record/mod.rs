@@ -33,18 +33,19 @@ pub(crate) struct RecordFlags {
     /// one object.
     #[arg(value_name = "RESOURCE [NAME]", required = true)]
     objects: Vec<String>,
-    #[command(flatten)]
-    selection: SelectionFlags,
     /// Write the recording to this file. Only the owner can read it.
     #[arg(short, long, value_name = "FILE")]
     output: PathBuf,
-    /// End after this time, for example 10m. Without the flag, Ctrl-C stops the recording.
+    /// Exit after this time, for example 10m. Without the flag, Ctrl-C stops the recording.
     #[arg(long, value_name = "DURATION", value_parser = duration)]
     duration: Option<Duration>,
     /// Replace the values of these fields, for example spec.template.spec.containers.env.value. The contents
     /// of Secrets are always replaced.
     #[arg(long, value_name = "PATH", value_delimiter = ',')]
     redact: Vec<Pattern>,
+    // The heading of these flags also applies to later flags, so they are the last.
+    #[command(flatten)]
+    selection: SelectionFlags,
 }
 
 /// The time between two lines with the number of events.

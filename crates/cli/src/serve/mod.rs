@@ -45,7 +45,7 @@ pub(crate) struct ServeFlags {
     /// Send the next event when a line arrives on standard input, instead of at its recorded time.
     #[arg(long)]
     hold: bool,
-    /// End after the last event. Otherwise, the server runs until Ctrl-C.
+    /// Exit after the last event. Otherwise, the server runs until Ctrl-C.
     #[arg(long)]
     exit: bool,
 }
@@ -99,8 +99,9 @@ async fn run(flags: &ServeFlags, timeline: Timeline) -> Result<ExitStatus, CliEr
         objects += 1;
         skipped += usize::from(!apply(&server, &action));
     }
+    // kubectl sends the token of a kubeconfig only over HTTPS.
     let address = SocketAddr::from((Ipv4Addr::LOCALHOST, flags.port));
-    let listening = server.listen(address).await.map_err(|error| {
+    let listening = server.listen_tls(address).await.map_err(|error| {
         CliError::Command(format!("failed to listen on {address}; use another --port: {error}").into())
     })?;
     if let Some(path) = &flags.write_kubeconfig {

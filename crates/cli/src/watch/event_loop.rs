@@ -357,7 +357,9 @@ fn read_state(
             let problem = format!("{} does not exist; write it with --checkpoint first", path.display());
             return Err(CliError::Usage(problem));
         }
-        output.note(&format!("{} does not exist yet; changes are printed from now on", path.display()));
+        let result =
+            if flags.once { "this run prints no changes" } else { "changes are printed from now on" };
+        output.note(&format!("{} does not exist yet; {result}", path.display()));
     }
     Ok(state)
 }

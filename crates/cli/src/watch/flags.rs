@@ -11,7 +11,7 @@ use clap::{Args, ValueEnum};
 use super::goal::Condition;
 use crate::{
     changes::Pattern,
-    error::CliError,
+    error::{CliError, check_folder_of},
     flags::{SelectionFlags, duration},
 };
 
@@ -35,40 +35,40 @@ pub(crate) struct WatchFlags {
     /// one object.
     #[arg(value_name = "RESOURCE [NAME]", required = true)]
     pub(super) objects: Vec<String>,
-    #[command(flatten)]
-    pub(super) selection: SelectionFlags,
     /// Print a line for each event (table, wide), or a JSON object for each event (jsonl, json).
     #[arg(short, long, value_enum, default_value_t = WatchFormat::Table, value_name = "FORMAT")]
     pub(super) output: WatchFormat,
     /// Display a table with a row for each object, and update it in place. Needs a terminal. q exits.
     #[arg(long, conflicts_with_all = ["output", "initial", "once"])]
     pub(super) live: bool,
-    /// Only updates that change these fields, for example spec.replicas,status.phase. Only these fields are
-    /// printed.
+    /// Print only these fields, and only updates that change them, for example spec.replicas,status.phase.
     #[arg(long, value_name = "PATH", value_delimiter = ',')]
     pub(super) only: Vec<Pattern>,
     /// Also print the objects that already exist.
     #[arg(long)]
     pub(super) initial: bool,
-    /// End when all selected objects fulfil the condition: create, delete, condition=Ready,
+    /// Exit when all selected objects fulfil the condition: create, delete, condition=Ready,
     /// status.phase=Running, 'spec.replicas>=3'. The command waits for objects that do not exist.
     #[arg(long, value_name = "CONDITION")]
     pub(super) until: Option<Condition>,
-    /// End when one of the selected objects fulfils the condition.
+    /// Exit when one of the selected objects fulfils the condition.
     #[arg(long, requires = "until")]
     pub(super) any: bool,
-    /// End with the exit code 4 if the condition is not fulfilled within this time, for example 5m.
+    /// Exit with the code 4 if the condition is not fulfilled within this time, for example 5m.
     #[arg(long, requires = "until", value_name = "DURATION", value_parser = duration)]
     pub(super) timeout: Option<Duration>,
     /// First print the changes since the state in this file, which --checkpoint has written.
     #[arg(long, value_name = "FILE")]
     pub(super) since: Option<PathBuf>,
-    /// End after the list, and after the changes of --since.
+    /// Exit after the list, and after the changes of --since.
     #[arg(long, conflicts_with = "until")]
     pub(super) once: bool,
-    /// Save the state of the objects to this file at the end, also after Ctrl-C.
+    /// Save the state of the objects to this file at the exit, also after Ctrl-C.
     #[arg(long, value_name = "FILE")]
     pub(super) checkpoint: Option<PathBuf>,
+    // The heading of these flags also applies to later flags, so they are the last.
+    #[command(flatten)]
+    pub(super) selection: SelectionFlags,
 }
 
 impl WatchFlags {
@@ -76,12 +76,12 @@ impl WatchFlags {
     ///
     /// # Errors
     ///
-    /// Fails if `--live` is used without a terminal.
+    /// Fails if `--live` is used without a terminal, or if the folder of `--checkpoint` does not exist.
     pub(crate) fn check(&self) -> Result<(), CliError> {
         if self.live && !stdout().is_terminal() {
             let problem = "--live needs a terminal, but standard output is a file or a pipe; use -o jsonl";
             return Err(CliError::Usage(problem.to_owned()));
         }
-        Ok(())
+        self.checkpoint.as_deref().map_or(Ok(()), check_folder_of)
     }
 }

@@ -47,6 +47,11 @@ const OPERATORS: [(&str, Operator); 7] = [
     ("<", Operator::Less),
 ];
 
+/// Names that users write without `condition=`. As fields, these names do not exist, so the command would wait
+/// indefinitely.
+const COMMON_CONDITIONS: [&str; 7] =
+    ["Ready", "Available", "Complete", "Failed", "Progressing", "Initialized", "Established"];
+
 impl FromStr for Condition {
     type Err = String;
 
@@ -63,6 +68,9 @@ impl FromStr for Condition {
                 return Err("use condition=NAME or condition=NAME=STATUS".to_owned());
             }
             return Ok(Self::Status { name: name.to_owned(), status: status.to_owned() });
+        }
+        if let Some(name) = COMMON_CONDITIONS.iter().find(|name| name.eq_ignore_ascii_case(text)) {
+            return Err(format!("use condition={name}"));
         }
         let Some((at, sign, operator)) = operator(text) else { return text.parse().map(Self::Present) };
         let (path, value) = (text[..at].trim(), text[at + sign.len()..].trim());
@@ -277,6 +285,7 @@ mod tests {
         for text in ["", "=1", "condition=", "condition==True", "a..b=1"] {
             assert!(text.parse::<Condition>().is_err(), "{text}");
         }
+        assert_eq!("ready".parse::<Condition>(), Err("use condition=Ready".to_owned()));
     }
 
     #[test]

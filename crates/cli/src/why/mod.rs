@@ -35,9 +35,10 @@ pub(crate) struct WhyFlags {
     #[arg(value_name = "KEY", requires = "controller")]
     key: Option<String>,
     #[command(flatten)]
-    address: AddressFlags,
-    #[command(flatten)]
     output: OutputFlags,
+    // The heading of these flags also applies to later flags, so they are the last.
+    #[command(flatten)]
+    address: AddressFlags,
 }
 
 /// Prints the state of a running program, a controller or a key.

@@ -1,6 +1,6 @@
 //! The HTML page for browsers: the overview at `/`, and further pages below `/ui`.
 //!
-//! The pages show the state that metrics and debug pages also read. They never contain the contents of an
+//! The pages contain the same state as the metrics and the debug pages. They never contain the contents of an
 //! object. A server-sent stream of each page replaces the sections that have changed.
 
 mod assets;

@@ -25,8 +25,8 @@ use super::{
     timeline::{Input, Timeline},
 };
 
-/// The maximum number of differences in the message of an error.
-const MAX_SHOWN_DIVERGENCES: usize = 10;
+/// The maximum number of differences in an error message.
+const MAX_LISTED_DIVERGENCES: usize = 10;
 
 /// Reports that a program did not behave as in its recording.
 #[derive(Debug, thiserror::Error)]
@@ -45,16 +45,16 @@ pub enum ReplayError {
 
 /// Returns the first texts, and the number of further texts.
 fn summary(texts: &[String]) -> String {
-    let shown = texts.len().min(MAX_SHOWN_DIVERGENCES);
-    let first = texts[..shown].join("; ");
-    if shown == texts.len() { first } else { format!("{first}; and {} more", texts.len() - shown) }
+    let listed = texts.len().min(MAX_LISTED_DIVERGENCES);
+    let first = texts[..listed].join("; ");
+    if listed == texts.len() { first } else { format!("{first}; and {} more", texts.len() - listed) }
 }
 
 /// Replays a [`Recording`](super::Recording) in a test. A clone shares the replay.
 ///
-/// The client of the replay returns the recorded response to each request. Inputs
-/// arrive in their recorded order, and at their recorded times in tokio's time. With a paused clock, a replay
-/// takes no real time, and each replay of the same program receives the same inputs. The times are
+/// The client of the replay returns the recorded response to each request. The program receives the inputs in
+/// their recorded order, at their recorded times of tokio's clock. If the clock is paused, the replay does not
+/// wait in real time. Each replay of the same program delivers the same inputs. The times are rounded to
 /// milliseconds, and no two inputs have the same time.
 ///
 /// Requests are equal if their methods and URLs are equal, without `timeoutSeconds` and the names of Events.
@@ -73,7 +73,7 @@ struct Shared {
 
 #[derive(Default)]
 struct State {
-    /// The exchanges that were not replayed yet, by method and URL.
+    /// The remaining exchanges, by method and URL.
     left: BTreeMap<String, VecDeque<Exchange>>,
     sent: Vec<String>,
     divergences: Vec<String>,
@@ -174,8 +174,8 @@ impl Replay {
     /// Waits until the program has received all inputs.
     ///
     /// If the program does not request an input, the replay waits for the request until ten minutes of
-    /// tokio's time after the time of the input. Then, it continues with a later input that the program
-    /// requested. If there is none, it ends.
+    /// tokio's time after the time of the input. Then it continues with a later input that the program has
+    /// requested. Without such an input, this method returns the error.
     ///
     /// # Errors
     /// Returns [`ReplayError::Diverged`] if the program sent other requests than the recorded ones, or did
@@ -204,7 +204,7 @@ impl Replay {
 }
 
 impl Shared {
-    /// Returns a text for each request some of whose inputs are missing.
+    /// Returns a text for each request with missing inputs.
     fn describe_missing(&self, positions: &[usize]) -> Vec<String> {
         let mut counts = BTreeMap::<_, usize>::new();
         for request in positions.iter().filter_map(|position| self.requests.get(*position)) {

@@ -4,7 +4,7 @@ use kube_informer::{FrameError, FrameReader};
 
 use super::{COMPLETE, ENTRY, FORMAT_VERSION, entry::Entry};
 
-/// Reads the entries of a recording. Ends before an incomplete entry.
+/// Reads the entries of a recording. The iterator stops before an incomplete entry.
 pub(super) struct Entries<'a> {
     frames: FrameReader<'a>,
     is_complete: bool,

@@ -34,7 +34,7 @@ struct State {
     /// The time at which an input was first requested. It corresponds to the time of the first input.
     start: Option<Instant>,
     next: usize,
-    /// The later inputs that the program no longer reads.
+    /// The positions of later inputs that the program does not read.
     skipped: BTreeSet<usize>,
     /// The number of requested inputs that were not released yet.
     requested: usize,

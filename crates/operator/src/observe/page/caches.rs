@@ -1,4 +1,4 @@
-//! The caches: objects, delays, events and relists of each informer.
+//! The caches: the objects, the memory, the events, the handlers and the requests of each informer.
 
 use kube_informer::{Escaped, InformerStatus, ObjectMemory, Phase};
 use maud::{Markup, html};
@@ -15,8 +15,7 @@ use crate::{
     observe::{debug::without_modules, pages::PageState},
 };
 
-pub(super) const LEAD: &str =
-    "The local copies of Kubernetes objects, and the watches that keep them current.";
+pub(super) const LEAD: &str = "The cached Kubernetes objects, and the watches that update them.";
 
 type Informers = [(Option<ClusterName>, InformerStatus)];
 

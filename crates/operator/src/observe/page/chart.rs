@@ -9,8 +9,8 @@ const HEIGHT: f32 = 28.0;
 /// The maximum number of points of a sparkline.
 const MAX_POINTS: usize = 40;
 
-/// Draws the values as a line, the latest at the right end. `label` describes the values to readers that do
-/// not see the line.
+/// Draws the values as a line, the latest at the right end. `label` describes the values for screen
+/// readers.
 pub(super) fn sparkline(values: &[f32], label: &str) -> Markup {
     let points = downsample(values);
     let max = points.iter().copied().fold(1.0, f32::max);
@@ -142,7 +142,7 @@ mod tests {
     }
 
     #[test]
-    fn timeline_shows_failures_as_another_shape() {
+    fn failure_on_timeline_has_another_shape() {
         let marks = [(0.0, true), (1.0, false)].map(|(position, has_failed)| Mark { position, has_failed });
         let drawn = timeline(&marks, "1 min ago", "Timeline").into_string();
         assert!(drawn.contains(r#"class="failed" x="0.5%""#), "{drawn}");

@@ -10,7 +10,7 @@ pub(super) const LEAD: &str = "The clusters whose objects this operator reconcil
 pub(super) fn sections(data: &PageState) -> Vec<Section> {
     let body = match &data.view.clusters {
         Some(clusters) => clusters_table(clusters),
-        None => empty("This manager has only its own cluster."),
+        None => empty("This manager uses one cluster."),
     };
     vec![Section::new("clusters", "Clusters", body)]
 }

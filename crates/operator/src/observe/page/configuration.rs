@@ -7,7 +7,7 @@ use maud::{Markup, html};
 use super::parts::{Column, MAX_ROWS, Section, count, duration, empty, facts, name, table};
 use crate::{ElectionOptions, LeaseTimes, ManagerOptions, ShardOptions, observe::pages::PageState};
 
-pub(super) const LEAD: &str = "The options with which this process runs.";
+pub(super) const LEAD: &str = "The options of this process.";
 
 pub(super) fn sections(data: &PageState) -> Vec<Section> {
     let options = &data.browser.options;
@@ -18,7 +18,7 @@ pub(super) fn sections(data: &PageState) -> Vec<Section> {
         Section::new(
             "election",
             "Election",
-            election.map_or_else(|| empty("This manager takes part in no election."), election_facts),
+            election.map_or_else(|| empty("Leader election is off."), election_facts),
         ),
         Section::new(
             "sharding",
@@ -39,7 +39,7 @@ fn manager(options: &ManagerOptions) -> Markup {
         ("Address of the probes", address(options.probe_address)),
         ("Protection of the pages", html! { (protection(options)) }),
         ("Changed fields are recorded", html! { (yes_or_no(options.explain_changes)) }),
-        ("Time limit for the initial lists", html! { (duration(options.cache_sync_timeout)) }),
+        ("Timeout of the initial lists", html! { (duration(options.cache_sync_timeout)) }),
         ("Grace period of the shutdown", html! { (duration(options.graceful_shutdown_timeout)) }),
     ])
 }

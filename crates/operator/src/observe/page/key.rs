@@ -19,7 +19,7 @@ use crate::{
     observe::{debug::idle_reason, pages::PageState},
 };
 
-const LEAD: &str = "Why this key is reconciled, and how its reconciles went.";
+const LEAD: &str = "The reasons, the results and the times of the reconciles of this key.";
 
 /// The maximum length of the error of the last reconcile.
 const MAX_ERROR_CHARS: usize = 8192;
@@ -27,7 +27,7 @@ const MAX_ERROR_CHARS: usize = 8192;
 /// The maximum number of listed reconciles.
 const MAX_RUNS: usize = 30;
 
-/// Returns the page of a key. The status is 404 if the controller or the key is not known.
+/// Returns the page of a key. The status is 404 if this process does not store the controller or the key.
 pub(super) fn page(data: &PageState, controller_name: &str, key: &str) -> Page {
     let controllers = data.view.controllers.current();
     let found = controllers.iter().find(|controller| *controller.options.name == *controller_name);
@@ -41,8 +41,8 @@ pub(super) fn page(data: &PageState, controller_name: &str, key: &str) -> Page {
         None => {
             let problem = if found.is_some() { "The key" } else { "The controller" };
             let body = html! {
-                p { (problem) " is not known to this process" (Escaped(idle_reason(data))) "." }
-                p.quiet { "A controller remembers its queued keys, and its last 1,024 successful and 1,024 failed keys." }
+                p { (problem) " is unknown to this process" (Escaped(idle_reason(data))) "." }
+                p.quiet { "A controller stores its queued keys, and its last 1,024 successful and 1,024 failed keys." }
             };
             let sections = vec![Section::new("now", "Now", body)];
             Page { status: StatusCode::NOT_FOUND, title, lead: LEAD, sections }
@@ -54,7 +54,7 @@ fn sections(controller: &ControllerState, status: &KeyStatus, runs: &[KeyRun]) -
     let (last, time, changes) = match &status.last {
         Some(run) => (last_run(run), times(run), changes(run)),
         None => {
-            let text = "No reconcile of this key is remembered.";
+            let text = "No reconcile of this key is stored.";
             (empty(text), empty(text), empty(text))
         }
     };
@@ -80,7 +80,7 @@ fn now(controller: &ControllerState, status: &KeyStatus) -> Markup {
         (facts(&[
             ("State", state(level, text)),
             ("Controller", html! { (name(&controller.options.name)) }),
-            ("Failures in a row", html! { (count(status.failures.into())) }),
+            ("Consecutive failures", html! { (count(status.failures.into())) }),
             ("Running for", html! { @if let Some(time) = status.running { (duration(time)) } @else { "–" } }),
         ]))
         @if !status.waiting.first.is_empty() {
@@ -120,7 +120,7 @@ fn reasons(reasons: &Reasons) -> Markup {
     }
 }
 
-/// Shows the phases of the last reconcile in their order, and its requests.
+/// Returns the phases of the last reconcile in their order, and its requests.
 fn times(run: &LastRun) -> Markup {
     let part =
         |class, name, time: Duration| Part { class, name, seconds: time.as_secs_f64(), text: duration(time) };
@@ -162,7 +162,7 @@ fn changes(run: &LastRun) -> Markup {
                 let fields = change.fields.as_ref().map(|fields| fields.join(", "));
                 vec![
                     html! { (name(&reason.to_string())) },
-                    html! { (fields.as_deref().map_or_else(|| "the earlier state is not known".to_owned(), name)) },
+                    html! { (fields.as_deref().map_or_else(|| "the earlier state is unknown".to_owned(), name)) },
                     html! { (change.manager.as_deref().map_or_else(|| "–".to_owned(), name)) },
                     html! { (name(&change.version)) },
                 ]
@@ -197,7 +197,7 @@ fn history(runs: &[KeyRun]) -> Markup {
     }
 }
 
-/// Draws the reconciles between the oldest one and now.
+/// Draws the reconciles on a timeline from the oldest reconcile to the current time.
 fn history_chart(runs: &[KeyRun]) -> Markup {
     let oldest = runs.last().map_or(Duration::ZERO, |run| run.ended.elapsed());
     let span = oldest.as_secs_f32().max(1.0);

@@ -64,7 +64,7 @@ fn operator_name(data: &PageState) -> String {
     lease.or(group).unwrap_or_else(|| "Operator".to_owned())
 }
 
-/// Returns whether a link refers to the current page, for readers of the screen.
+/// Returns whether a link refers to the current page, for screen readers.
 fn current(linked: &View, view: &View) -> Option<&'static str> {
     match (linked, view) {
         (View::Reconciles, View::Key { .. }) => Some("true"),

@@ -23,18 +23,18 @@ use crate::observe::{pages::PageState, serve::ConnectionClosing};
 /// The time between two updates.
 const UPDATE_INTERVAL: Duration = Duration::from_secs(1);
 
-/// The number of intervals without a change after which the stream contains a comment. It shows the client
-/// and proxies that the connection is alive.
+/// The number of intervals without a change until the stream contains a comment. The comment keeps the
+/// connection alive in the client and in proxies.
 const QUIET_INTERVALS: u32 = 15;
 
 /// The time after which a browser opens a closed stream again, in milliseconds.
 const RETRY: &str = "retry: 1000\n\n";
 
-/// A stream that is longer than all others. A connection has a lower age limit.
+/// The maximum age of a stream if no token is required. The age limit of the connection is lower.
 const MAX_STREAM_AGE: Duration = Duration::from_secs(24 * 3600);
 
-/// Returns a response that never ends by itself: first all sections, then each section that changes. It ends
-/// when the server closes the connection, and at the maximum age.
+/// Returns a stream of server-sent events: first all sections, and then each changed section. The stream stops
+/// at its maximum age, or when the server closes the connection.
 pub(super) fn stream(state: Arc<PageState>, view: View, access: Access, extensions: &Extensions) -> Response {
     let closing =
         extensions.get::<ConnectionClosing>().map_or_else(CancellationToken::new, |it| it.0.clone());

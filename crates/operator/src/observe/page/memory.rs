@@ -1,4 +1,4 @@
-//! `MemoryCounts`: the memory of each cache. It is counted only while a page shows it.
+//! `MemoryCounts`: the memory of each cache. A task counts it only while a browser displays it.
 
 use std::{collections::HashMap, sync::Arc, time::Duration};
 
@@ -25,7 +25,7 @@ const INTERVAL_PER_DURATION: u32 = 100;
 pub(super) struct MemoryCounts {
     /// The memory by the subject of the informer.
     counts: Mutex<HashMap<String, ObjectMemory>>,
-    /// A page has read the counts.
+    /// Notifies the task that a page has read the counts.
     wanted: Notify,
 }
 
@@ -37,7 +37,7 @@ impl MemoryCounts {
     }
 }
 
-/// Counts the memory after requests, until `stop` is cancelled.
+/// Counts the memory after each call of `latest`, until `stop` is cancelled.
 pub(super) async fn count(state: Arc<PageState>, stop: &CancellationToken) {
     let memory = &state.browser.memory;
     while stop.run_until_cancelled(memory.wanted.notified()).await.is_some() {

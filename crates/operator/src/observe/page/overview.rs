@@ -1,4 +1,4 @@
-//! The overview: the problems, and the most important numbers.
+//! The overview: the problems, the totals of the process, and the state of each controller.
 
 use std::time::Duration;
 
@@ -20,9 +20,9 @@ use crate::{
     observe::{ManagerPhase, health::stuck_line, pages::PageState},
 };
 
-pub(super) const LEAD: &str = "What needs attention, and the work of each controller.";
+pub(super) const LEAD: &str = "The current problems, and the state of each controller.";
 
-/// The table contains the duration of a running reconcile if it is at least this long.
+/// The minimum duration of a running reconcile that the table contains.
 const LONG_RECONCILE: Duration = Duration::from_secs(1);
 
 /// The maximum number of failing keys of one controller.
@@ -41,7 +41,7 @@ pub(super) fn sections(data: &PageState) -> Vec<Section> {
 type Informers = [(Option<crate::ClusterName>, InformerStatus)];
 type Controllers = [std::sync::Arc<ControllerState>];
 
-/// A problem: how bad it is, its kind, the concerned item, and the cause.
+/// Describes a problem: its severity, its kind, the affected item, and its cause.
 struct Problem {
     level: Level,
     kind: &'static str,
@@ -151,7 +151,7 @@ fn tiles(data: &PageState, informers: &Informers, controllers: &Controllers) -> 
 #[cfg(all(feature = "metrics", target_os = "linux"))]
 use crate::observe::process::resident_bytes;
 
-/// Returns the memory of this process. `None`, because this build does not read it.
+/// Returns `None`, because this build does not read the memory of the process.
 #[cfg(not(all(feature = "metrics", target_os = "linux")))]
 fn resident_bytes() -> Option<u64> {
     None

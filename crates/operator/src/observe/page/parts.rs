@@ -1,4 +1,4 @@
-//! The parts of which pages consist: sections, tables, tiles, states, and texts of numbers and times.
+//! The parts of all pages: sections, tables, tiles, states, and the formats of numbers and times.
 
 use std::time::Duration;
 
@@ -14,7 +14,7 @@ const MAX_ERROR_CHARS: usize = 240;
 /// The maximum length of a name in a table.
 const MAX_NAME_CHARS: usize = 160;
 
-/// A part of a page that is replaced when it changes.
+/// A part of a page. If it changes, the stream replaces it.
 pub(super) struct Section {
     pub(super) id: &'static str,
     pub(super) title: &'static str,
@@ -38,7 +38,7 @@ impl Section {
     }
 }
 
-/// How good a state is.
+/// The severity of a state.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Level {
     Good,
@@ -53,7 +53,7 @@ fn sentence(text: &str) -> String {
     characters.next().map_or_else(String::new, |first| first.to_uppercase().chain(characters).collect())
 }
 
-/// Returns a state as text with a coloured mark.
+/// Returns a state as text with a coloured dot.
 pub(super) fn state(level: Level, text: &str) -> Markup {
     let class = match level {
         Level::Good => "good",
@@ -110,7 +110,7 @@ pub(super) fn table(caption: &str, columns: &[Column], rows: &[Vec<Markup>], omi
     }
 }
 
-/// Returns a note in place of an empty table.
+/// Returns a note that replaces an empty table.
 pub(super) fn empty(text: &str) -> Markup {
     html! { p.empty { (text) } }
 }

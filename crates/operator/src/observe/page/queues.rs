@@ -91,7 +91,7 @@ fn waiting_table(controllers: &Controllers) -> Markup {
     let columns = [
         Column::Text("Key"),
         Column::Text("Controller"),
-        Column::Text("Waits because"),
+        Column::Text("Reasons"),
         Column::Number("Waiting for"),
     ];
     let limit = rows_per_controller(MAX_ROWS, controllers.len());

@@ -56,7 +56,7 @@ fn failing_table(controllers: &Controllers) -> Markup {
     let columns = [
         Column::Text("Key"),
         Column::Text("Controller"),
-        Column::Number("Failures in a row"),
+        Column::Number("Consecutive failures"),
         Column::Text("Error"),
     ];
     let mut omitted = 0;
@@ -111,7 +111,7 @@ fn totals_table(data: &PageState, controllers: &Controllers) -> Markup {
     table("Results since the start", &columns, &rows, controllers.len().saturating_sub(MAX_TABLE_ROWS))
 }
 
-/// Returns a histogram of all controllers together.
+/// Returns one histogram of the reconciles of all controllers.
 fn durations(summaries: &[(&ControllerState, RunSummary)]) -> Markup {
     let mut counts = [0; DURATION_BOUNDS.len() + 1];
     for (_, summary) in summaries {
@@ -133,7 +133,7 @@ fn durations(summaries: &[(&ControllerState, RunSummary)]) -> Markup {
         ]
     };
     let rows: Vec<_> = counts.iter().enumerate().map(row).collect();
-    table("Last reconcile of each remembered key, by duration", &columns, &rows, 0)
+    table("Last reconcile of each stored key, by duration", &columns, &rows, 0)
 }
 
 fn interval(above: Option<Duration>, up_to: Option<Duration>) -> String {

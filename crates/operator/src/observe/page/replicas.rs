@@ -12,16 +12,16 @@ use crate::{
     observe::{health::leader_text, pages::PageState},
 };
 
-pub(super) const LEAD: &str = "Which process writes, and how the processes share the objects.";
+pub(super) const LEAD: &str = "The leader, and the slots of each process.";
 
 pub(super) fn sections(data: &PageState) -> Vec<Section> {
     let leader = match &data.view.election {
         Some(election) => leader_facts(election),
-        None => empty("This manager takes part in no election. Each process acts as the leader."),
+        None => empty("Leader election is off. Each process acts as the leader."),
     };
     let shards = match &data.view.shards {
         Some(shards) => shards_facts(shards),
-        None => empty("The processes do not share the objects. This manager has no shards."),
+        None => empty("This manager has no shards. Each process reconciles all objects."),
     };
     vec![Section::new("leader", "Leader", leader), Section::new("shards", "Shards", shards)]
 }
@@ -62,7 +62,7 @@ fn shards_facts(shards: &OwnedSlots) -> Markup {
         .collect();
     html! {
         @if let Some(refusal) = &view.refusal {
-            p { (state(Level::Bad, "Takes no part")) " " span.error { (error_text(refusal)) } }
+            p { (state(Level::Bad, "Not a member")) " " span.error { (error_text(refusal)) } }
         }
         (facts(&[
             ("Group", html! { (name(shards.group())) }),

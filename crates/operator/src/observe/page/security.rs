@@ -53,8 +53,8 @@ impl Access {
     }
 }
 
-/// Adds the headers to each response. At a loopback address, rejects names that a foreign page could have
-/// bound to this address (DNS rebinding).
+/// Adds the headers to each response. At a loopback address, rejects host names that a
+/// foreign site can resolve to this address (DNS rebinding).
 pub(super) async fn protect(State(access): State<Access>, request: Request, next: Next) -> Response {
     let mut response = match access {
         Access::Loopback => require_local_host(request, next).await,

@@ -42,7 +42,7 @@ pub(super) struct SeriesStore {
 #[derive(Debug, Default)]
 struct Ring {
     values: VecDeque<f32>,
-    /// The last value of a count that only grows.
+    /// The last value of a counter.
     total: Option<u64>,
     /// The round of the last sample.
     round: u64,
@@ -61,7 +61,7 @@ impl SeriesStore {
         }
     }
 
-    /// Adds the growth of a count since the previous round to a series.
+    /// Adds the increase of a counter since the previous round to a series.
     pub(super) fn record_total(&mut self, measure: Measure, subject: &str, total: u64) {
         let Some(ring) = self.ring(measure, subject) else { return };
         if let Some(before) = ring.total.replace(total) {
@@ -69,7 +69,7 @@ impl SeriesStore {
         }
     }
 
-    /// Ends a round, and removes the series without a sample in this round.
+    /// Completes a round, and removes the series without a sample in this round.
     pub(super) fn finish(&mut self) {
         let round = self.round;
         self.series.retain(|_, ring| ring.round == round);
@@ -126,7 +126,7 @@ mod tests {
     }
 
     #[test]
-    fn number_of_series_is_bounded_and_unused_series_end() {
+    fn number_of_series_is_bounded_and_unused_series_are_removed() {
         let mut store = SeriesStore::default();
         store.begin();
         for number in 0..2 * MAX_SERIES {
