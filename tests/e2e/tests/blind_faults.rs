@@ -61,7 +61,7 @@ async fn other_variants_contain_the_cause() -> Result<()> {
 }
 
 #[tokio::test]
-async fn webhook_of_a_real_server_is_named() -> Result<()> {
+async fn error_of_real_server_names_webhook() -> Result<()> {
     if Source::find()?.is_none() {
         return skip_or_fail("blind_faults", 1);
     }

@@ -36,14 +36,14 @@ const PROTOBUF: Run = Run { tls: false, content_type: "", streaming: true };
 const PROTOBUF_AND_LISTS: Run = Run { tls: true, content_type: "", streaming: false };
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_program_with_client_go_sees_the_same_on_both_servers() -> Result<()> {
+async fn client_go_program_has_same_output_on_both_servers() -> Result<()> {
     let Some(program) = program().await? else { return Ok(()) };
     let embedded = async {
         let [streaming, lists, protobuf, both] = [JSON, JSON_AND_LISTS, PROTOBUF, PROTOBUF_AND_LISTS]
-            .map(|run| on_the_embedded_server(&program, run));
+            .map(|run| run_on_embedded_server(&program, run));
         tokio::try_join!(streaming, lists, protobuf, both)
     };
-    let (real, embedded) = tokio::join!(on_the_real_server(&program), embedded);
+    let (real, embedded) = tokio::join!(run_on_real_server(&program), embedded);
     // The real server first: a step that fails there is no step.
     let (real, (streaming, lists, protobuf, both)) = (real?, embedded?);
     let listed = |how: &str| format!("how informers listed: by {how}");
@@ -58,7 +58,7 @@ async fn a_program_with_client_go_sees_the_same_on_both_servers() -> Result<()> 
     Ok(())
 }
 
-async fn on_the_embedded_server(program: &Path, run: Run) -> Result<Vec<String>> {
+async fn run_on_embedded_server(program: &Path, run: Run) -> Result<Vec<String>> {
     // client-go does not send tokens of a kubeconfig over HTTP.
     let server = Server::builder().require_token(run.tls).build();
     let addr = (Ipv4Addr::LOCALHOST, 0).into();
@@ -76,7 +76,7 @@ async fn on_the_embedded_server(program: &Path, run: Run) -> Result<Vec<String>>
 }
 
 /// Tests both kinds of lists sequentially, because the restart in one test would disturb the other.
-async fn on_the_real_server(program: &Path) -> Result<Option<[Vec<String>; 2]>> {
+async fn run_on_real_server(program: &Path) -> Result<Option<[Vec<String>; 2]>> {
     let Some(server) = RealServer::start_or_skip("client-go", 2, Options::default()).await? else {
         return Ok(None);
     };

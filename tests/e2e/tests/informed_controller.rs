@@ -128,7 +128,7 @@ async fn coalesced_events_are_converted_to_watcher_events() {
 
 /// A resync repeats delivered states. It must not complete an initial state that is still being read.
 #[tokio::test(start_paused = true)]
-async fn a_resync_during_the_initial_state_does_not_end_it() {
+async fn resync_does_not_complete_initial_state() {
     for mark in [1, 1024] {
         let server = Server::new();
         for name in ["a", "b", "c"] {
@@ -160,7 +160,7 @@ async fn a_resync_during_the_initial_state_does_not_end_it() {
 
 /// The controller sees the last state of each object, however far behind it has been.
 #[tokio::test(start_paused = true)]
-async fn a_controller_works_with_events_that_are_merged_and_resynced() {
+async fn controller_handles_coalesced_and_resynced_events() {
     let server = Server::new();
     for name in ["a", "b", "c"] {
         create(&server, name);

@@ -101,7 +101,7 @@ fn pod(name: &str) -> Result<Pod> {
     }))?)
 }
 
-async fn on_the_embedded_server() -> Result<(Vec<String>, Vec<String>)> {
+async fn run_on_embedded_server() -> Result<(Vec<String>, Vec<String>)> {
     let server = Server::new();
     let listening = server.listen(([127, 0, 0, 1], 0).into()).await?;
     let folder = tempfile::tempdir()?;
@@ -116,7 +116,7 @@ async fn on_the_embedded_server() -> Result<(Vec<String>, Vec<String>)> {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn pods_example_prints_same_events_on_real_cluster() -> Result<()> {
-    let (events, summary) = on_the_embedded_server().await?;
+    let (events, summary) = run_on_embedded_server().await?;
     let expected = [
         "ADDED : shop/web-0",
         "ADDED : shop/web-1",

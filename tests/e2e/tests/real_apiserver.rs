@@ -29,28 +29,28 @@ macro_rules! checks {
 }
 
 #[tokio::test]
-async fn a_real_server_keeps_the_promises_of_its_harness() -> Result<()> {
+async fn harness_of_real_server_passes_its_checks() -> Result<()> {
     let Some(mut server) = RealServer::start_or_skip("real_apiserver", 12, Options::default()).await? else {
         return Ok(());
     };
     let mut failures = checks!(
         &server,
-        a_started_server_is_ready,
+        started_server_is_ready,
         the_administrator_lists_namespaces,
-        nobody_is_forbidden_to_list,
+        list_without_permission_is_forbidden,
         kubectl_answers,
-        what_a_recorder_writes_is_accepted,
-        a_cache_catches_up_with_writes_of_other_clients,
+        events_of_recorder_are_accepted,
+        cache_contains_writes_of_other_clients,
     );
     if server.is_own() {
         failures += checks!(
             &mut server,
             controllers_roll_out_a_deployment,
-            an_apiserver_restart_keeps_data_and_clients,
+            apiserver_restart_keeps_data_and_clients,
             etcd_restarts_under_a_running_apiserver,
             a_server_without_watch_list_refuses_initial_events,
-            a_sharding_server_says_which_shard_it_sends,
-            without_watch_cache_a_compaction_expires_an_exact_list,
+            list_of_sharding_server_contains_its_shard,
+            compaction_expires_exact_list_without_watch_cache,
         );
     }
     server.stop().await?;
@@ -67,7 +67,7 @@ fn report(name: &str, outcome: &Result<()>) -> Result<bool> {
     Ok(outcome.is_err())
 }
 
-async fn a_started_server_is_ready(server: &RealServer) -> Result<()> {
+async fn started_server_is_ready(server: &RealServer) -> Result<()> {
     let client = server.client().await?;
     let answer = client.request_text(http::Request::get("/readyz").body(Vec::new())?).await?;
     ensure!(answer == "ok", "{answer}");
@@ -87,7 +87,7 @@ async fn the_administrator_lists_namespaces(server: &RealServer) -> Result<()> {
     Ok(())
 }
 
-async fn nobody_is_forbidden_to_list(server: &RealServer) -> Result<()> {
+async fn list_without_permission_is_forbidden(server: &RealServer) -> Result<()> {
     let namespaces: Api<Namespace> = Api::all(server.client_as_nobody().await?);
     match namespaces.list(&ListParams::default()).await {
         // A cluster that rejects anonymous users responds with 401.
@@ -108,7 +108,7 @@ async fn kubectl_answers(server: &RealServer) -> Result<()> {
 }
 
 /// Writes an event, a series, and a new event after a deletion, with texts of the maximum length.
-async fn what_a_recorder_writes_is_accepted(server: &RealServer) -> Result<()> {
+async fn events_of_recorder_are_accepted(server: &RealServer) -> Result<()> {
     let client = server.client().await?;
     let stop = CancellationToken::new();
     let (recorder, writer) =
@@ -145,7 +145,7 @@ async fn what_a_recorder_writes_is_accepted(server: &RealServer) -> Result<()> {
 
 /// The first cache lacks writes to its own type. The type of the second cache does not change, and its
 /// selector selects no object.
-async fn a_cache_catches_up_with_writes_of_other_clients(server: &RealServer) -> Result<()> {
+async fn cache_contains_writes_of_other_clients(server: &RealServer) -> Result<()> {
     let client = server.client().await?;
     let factory = InformerFactory::new(client.clone()).namespace("default");
     let maps = factory.informer::<ConfigMap>()?;
@@ -199,7 +199,7 @@ fn deployment() -> Result<Deployment> {
     }))?)
 }
 
-async fn an_apiserver_restart_keeps_data_and_clients(server: &mut RealServer) -> Result<()> {
+async fn apiserver_restart_keeps_data_and_clients(server: &mut RealServer) -> Result<()> {
     let configs: Api<ConfigMap> = Api::default_namespaced(server.client().await?);
     let before = configs.create(&PostParams::default(), &config_map("kept")).await?;
     server.stop_apiserver().await?;
@@ -236,7 +236,7 @@ async fn a_server_without_watch_list_refuses_initial_events(server: &mut RealSer
     }
 }
 
-async fn a_sharding_server_says_which_shard_it_sends(server: &mut RealServer) -> Result<()> {
+async fn list_of_sharding_server_contains_its_shard(server: &mut RealServer) -> Result<()> {
     server.restart_apiserver_with(&["--feature-gates=ShardedListAndWatch=true"]).await?;
     let half = "shardRange(object.metadata.uid,'0x0000000000000000','0x8000000000000000')";
     let request = http::Request::get(format!("/api/v1/configmaps?shardSelector={half}")).body(Vec::new())?;
@@ -246,7 +246,7 @@ async fn a_sharding_server_says_which_shard_it_sends(server: &mut RealServer) ->
     Ok(())
 }
 
-async fn without_watch_cache_a_compaction_expires_an_exact_list(server: &mut RealServer) -> Result<()> {
+async fn compaction_expires_exact_list_without_watch_cache(server: &mut RealServer) -> Result<()> {
     server.restart_apiserver_with(&["--watch-cache=false"]).await?;
     let client = server.client().await?;
     let configs: Api<ConfigMap> = Api::default_namespaced(client.clone());

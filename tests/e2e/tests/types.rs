@@ -92,12 +92,12 @@ async fn all_types(client: Client) -> Result<()> {
 }
 
 #[tokio::test]
-async fn every_kind_of_type_works_on_the_embedded_server() -> Result<()> {
+async fn each_type_works_on_embedded_server() -> Result<()> {
     all_types(Client::new(Server::new().service(), "default")).await
 }
 
 #[tokio::test]
-async fn every_kind_of_type_works_on_a_real_cluster() -> Result<()> {
+async fn each_type_works_on_real_cluster() -> Result<()> {
     let Some(server) = RealServer::start_or_skip("types", 1, Options::default()).await? else {
         return Ok(());
     };

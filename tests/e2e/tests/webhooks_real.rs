@@ -268,7 +268,7 @@ async fn renew(secrets: &Api<Secret>) -> Result<()> {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn webhooks_serve_a_real_api_server() -> Result<()> {
+async fn webhooks_serve_real_server() -> Result<()> {
     let Some(server) = RealServer::start_or_skip("webhooks_real", 1, Options::default()).await? else {
         return Ok(());
     };

@@ -119,12 +119,12 @@ impl Suite<'_> {
         }
         let changes = Changes::start(client.clone(), wanted);
         self.wait_until_shared("three replicas started", 0).await?;
-        self.one_is_killed().await?;
+        self.replica_is_killed().await?;
         self.one_joins().await?;
-        self.one_is_paused().await?;
-        self.one_is_stopped().await?;
+        self.replica_is_paused().await?;
+        self.replica_is_stopped().await?;
         self.one_joins().await?;
-        self.one_is_partitioned().await?;
+        self.replica_is_partitioned().await?;
         let wanted = changes.end().await.context("the changes of objects failed")?;
         self.wait_until_done(&client, &wanted).await?;
         while !self.replicas.is_empty() {
@@ -166,7 +166,7 @@ impl Suite<'_> {
         Ok(())
     }
 
-    async fn one_is_killed(&mut self) -> Result<()> {
+    async fn replica_is_killed(&mut self) -> Result<()> {
         let mut replica = self.replicas.remove(0);
         replica.process.signal("KILL").await?;
         replica.process.wait().await?;
@@ -179,7 +179,7 @@ impl Suite<'_> {
     }
 
     /// Pauses a replica until its Lease is over and other replicas own its slots.
-    async fn one_is_paused(&mut self) -> Result<()> {
+    async fn replica_is_paused(&mut self) -> Result<()> {
         self.replicas[0].process.signal("STOP").await?;
         self.wait_until_shared("SIGSTOP", 1).await?;
         self.history.on_continue(&self.replicas[0].process.name);
@@ -187,13 +187,13 @@ impl Suite<'_> {
         self.wait_until_shared("SIGCONT", 0).await
     }
 
-    async fn one_is_stopped(&mut self) -> Result<()> {
+    async fn replica_is_stopped(&mut self) -> Result<()> {
         self.stop(0).await?;
         self.wait_until_shared("SIGTERM", 0).await
     }
 
     /// Stalls all connections of a replica until other replicas own its slots.
-    async fn one_is_partitioned(&mut self) -> Result<()> {
+    async fn replica_is_partitioned(&mut self) -> Result<()> {
         self.replicas[0].proxy.black_hole();
         self.wait_until_shared("a partition", 1).await?;
         self.replicas[0].proxy.pass();

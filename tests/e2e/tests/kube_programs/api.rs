@@ -165,7 +165,7 @@ async fn kinds<K>(
 }
 
 #[tokio::test]
-async fn an_entry_is_created_or_changed() -> Result<()> {
+async fn entry_is_created_or_changed() -> Result<()> {
     let server = Server::new();
     let api = config_maps(&server);
     for round in 0..2 {

@@ -36,7 +36,7 @@ async fn conditions_are_awaited() -> Result<()> {
 }
 
 #[tokio::test]
-async fn a_repeated_event_becomes_a_series() -> Result<()> {
+async fn repeated_event_becomes_series() -> Result<()> {
     let server = Server::new();
     let one = config_maps(&server).create(&PostParams::default(), &config_map("one", &[])).await?;
     let recorder = Recorder::new(client(&server), "operator".into());

@@ -61,7 +61,7 @@ async fn deployment_is_scaled_and_its_status_is_separate() -> Result<()> {
 }
 
 #[tokio::test]
-async fn a_derived_kind_has_its_subresources() -> Result<()> {
+async fn derived_kind_has_its_subresources() -> Result<()> {
     let server = Server::new();
     let crds: Api<CustomResourceDefinition> = Api::all(client(&server));
     crds.create(&PostParams::default(), &Stage::crd()).await?;

@@ -36,17 +36,17 @@ async fn events<K: kube::Resource>(
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_watcher_that_lists_recovers_from_a_compaction() -> Result<()> {
+async fn watcher_with_lists_recovers_from_compaction() -> Result<()> {
     recovers(Config::default()).await
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_watcher_that_lists_in_small_pages_recovers_from_a_compaction() -> Result<()> {
+async fn watcher_with_small_pages_recovers_from_compaction() -> Result<()> {
     recovers(Config::default().page_size(1)).await
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_watcher_that_streams_its_lists_recovers_from_a_compaction() -> Result<()> {
+async fn watcher_with_streaming_lists_recovers_from_compaction() -> Result<()> {
     recovers(Config::default().streaming_lists()).await
 }
 
@@ -110,7 +110,7 @@ async fn watcher_with_selector_gets_objects_that_start_and_stop_matching() -> Re
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_reflector_keeps_a_store() -> Result<()> {
+async fn reflector_updates_store() -> Result<()> {
     let server = Server::new();
     let api = config_maps(&server);
     api.create(&PostParams::default(), &config_map("a", &[])).await?;

@@ -99,7 +99,7 @@ fn diff_contains_lines_of_only_one_side() {
 }
 
 #[test]
-fn a_difference_that_is_not_listed_fails() {
+fn unlisted_difference_fails() {
     let outcome = |text: &str| Outcome { code: Some(0), stdout: text.to_owned(), stderr: String::new() };
     assert!(Verdict::of("kubectl x", &outcome("a"), &outcome("b")).is_failure());
     assert_eq!(Verdict::of("kubectl x", &outcome("a"), &outcome("a")), Verdict::Same);

@@ -41,7 +41,7 @@ struct Pair {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn another_replica_takes_over_in_time_and_no_two_work_at_once() -> Result<()> {
+async fn replicas_take_over_in_time_and_never_work_concurrently() -> Result<()> {
     let audit = Audit::new()?;
     let checks = KILLS + 2;
     // It takes no flags for an audit log.
@@ -56,12 +56,12 @@ async fn another_replica_takes_over_in_time_and_no_two_work_at_once() -> Result<
     let mut pair = Pair::start(replicas, server.client().await?, audit).await?;
     let mut leaders = vec![pair.leader.name.clone()];
     for _ in 0..KILLS {
-        pair.the_leader_is_killed().await?;
+        pair.leader_is_killed().await?;
         leaders.push(pair.leader.name.clone());
     }
-    pair.the_leader_is_told_to_end().await?;
+    pair.leader_is_stopped().await?;
     leaders.push(pair.leader.name.clone());
-    pair.the_leader_is_paused().await?;
+    pair.leader_is_paused().await?;
     leaders.push(pair.leader.name.clone());
     pair.end(&leaders).await?;
     server.stop().await
@@ -82,7 +82,7 @@ impl Pair {
         Ok(Self { replicas, leader, follower, sites, audit, leases, lease })
     }
 
-    async fn the_leader_is_killed(&mut self) -> Result<()> {
+    async fn leader_is_killed(&mut self) -> Result<()> {
         self.work_goes_on().await?;
         let since = Instant::now();
         self.leader.signal("KILL").await?;
@@ -90,7 +90,7 @@ impl Pair {
         self.another_follows().await.map(drop)
     }
 
-    async fn the_leader_is_told_to_end(&mut self) -> Result<()> {
+    async fn leader_is_stopped(&mut self) -> Result<()> {
         self.work_goes_on().await?;
         let since = Instant::now();
         self.leader.signal("TERM").await?;
@@ -101,7 +101,7 @@ impl Pair {
     }
 
     /// Pauses the leader for longer than its lease, and resumes it.
-    async fn the_leader_is_paused(&mut self) -> Result<()> {
+    async fn leader_is_paused(&mut self) -> Result<()> {
         self.work_goes_on().await?;
         let since = Instant::now();
         self.leader.signal("STOP").await?;

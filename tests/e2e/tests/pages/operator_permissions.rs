@@ -97,7 +97,7 @@ async fn works(roles: &Roles) -> Result<(), String> {
 }
 
 #[tokio::test(start_paused = true)]
-async fn the_rules_of_the_page_are_enough_and_none_is_too_much() {
+async fn rules_of_page_are_sufficient_and_minimal() {
     let roles = Roles::parse(&roles()).unwrap();
     works(&roles).await.unwrap();
     for Reduced { verb, resource, roles } in roles.without_each_verb() {

@@ -34,10 +34,10 @@ const CHOICE: &str = "KUBE_INFORMER_CHECKS";
 /// The checks that need most of the time. The nightly job runs them.
 const LONG_CHECKS: [&str; 6] = [
     "connections_go_silent",
-    "a_type_is_deleted_and_created_again_unseen",
-    "the_apiserver_is_killed",
-    "both_are_stopped_for_a_minute",
-    "versions_and_pages_expire_without_a_watch_cache",
+    "crd_is_recreated_during_closed_watch",
+    "apiserver_is_killed",
+    "both_replicas_are_stopped_for_a_minute",
+    "versions_and_pages_expire_without_watch_cache",
     "etcd_goes_back_in_time_with_newer_versions",
 ];
 
@@ -91,7 +91,7 @@ async fn informers_recover_from_faults_of_real_server() -> Result<()> {
 async fn run(suite: &mut Suite) -> Result<()> {
     let choice = std::env::var(CHOICE).ok();
     let choice = choice.as_deref();
-    checks!(suite, Some("all"), servers::the_first_list_is_the_servers);
+    checks!(suite, Some("all"), servers::first_list_equals_state_of_server);
     checks!(
         suite,
         choice,
@@ -99,14 +99,14 @@ async fn run(suite: &mut Suite) -> Result<()> {
         network::connections_are_refused,
         network::connections_go_silent,
         network::rights_are_revoked_and_granted_again,
-        network::a_type_is_deleted_and_created_again,
-        network::a_type_is_deleted_and_created_again_unseen,
+        network::crd_is_recreated,
+        network::crd_is_recreated_during_closed_watch,
         servers::the_apiserver_restarts,
-        servers::the_apiserver_is_killed,
+        servers::apiserver_is_killed,
         servers::etcd_restarts,
-        servers::both_are_stopped_for_a_minute,
+        servers::both_replicas_are_stopped_for_a_minute,
         servers::etcd_is_compacted_and_watches_expire,
-        servers::versions_and_pages_expire_without_a_watch_cache,
+        servers::versions_and_pages_expire_without_watch_cache,
         servers::etcd_goes_back_in_time,
         servers::etcd_goes_back_in_time_with_newer_versions,
     );

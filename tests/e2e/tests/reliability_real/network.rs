@@ -50,7 +50,7 @@ pub(crate) async fn rights_are_revoked_and_granted_again(suite: &mut Suite) -> R
     cluster::grant(&suite.admin).await
 }
 
-pub(crate) async fn a_type_is_deleted_and_created_again(suite: &mut Suite) -> Result<()> {
+pub(crate) async fn crd_is_recreated(suite: &mut Suite) -> Result<()> {
     cluster::remove_crd(&suite.admin).await?;
     let is_gadgets = |name: &str| name == "custom resource";
     let suspended = |phase: Phase| phase == Phase::Suspended;
@@ -65,7 +65,7 @@ pub(crate) async fn a_type_is_deleted_and_created_again(suite: &mut Suite) -> Re
 }
 
 /// After the fault, the informer finds new objects with the names of deleted objects.
-pub(crate) async fn a_type_is_deleted_and_created_again_unseen(suite: &mut Suite) -> Result<()> {
+pub(crate) async fn crd_is_recreated_during_closed_watch(suite: &mut Suite) -> Result<()> {
     suite.proxy.black_hole();
     cluster::remove_crd(&suite.admin).await?;
     cluster::install_crd(&suite.admin).await?;

@@ -131,7 +131,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_budget_of_the_default_delays_is_the_promised_one() {
+    fn budget_of_default_delays_has_documented_limits() {
         let budget = Budget::of(&ReflectorOptions::default());
         assert_eq!(budget, Budget { first_minute: 14, later_minute: 4 });
     }

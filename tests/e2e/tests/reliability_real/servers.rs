@@ -21,7 +21,7 @@ const STARTED: u64 = 300;
 /// detects the restore. Otherwise, no client could detect the restore.
 const UNDONE: u64 = 1000;
 
-pub(crate) async fn the_first_list_is_the_servers(suite: &mut Suite) -> Result<()> {
+pub(crate) async fn first_list_equals_state_of_server(suite: &mut Suite) -> Result<()> {
     suite.writer.pause().await?;
     suite.subjects.iter().for_each(|subject| subject.informer.start());
     suite.each("synced", |subject| subject.informer.status().synced).await?;
@@ -36,7 +36,7 @@ pub(crate) async fn the_apiserver_restarts(suite: &mut Suite) -> Result<()> {
     suite.server.start_apiserver().await
 }
 
-pub(crate) async fn the_apiserver_is_killed(suite: &mut Suite) -> Result<()> {
+pub(crate) async fn apiserver_is_killed(suite: &mut Suite) -> Result<()> {
     suite.server.kill_apiserver().await?;
     suite.server.start_apiserver().await
 }
@@ -48,7 +48,7 @@ pub(crate) async fn etcd_restarts(suite: &mut Suite) -> Result<()> {
     suite.writer.write(1, WRITTEN).await
 }
 
-pub(crate) async fn both_are_stopped_for_a_minute(suite: &mut Suite) -> Result<()> {
+pub(crate) async fn both_replicas_are_stopped_for_a_minute(suite: &mut Suite) -> Result<()> {
     suite.server.stop_apiserver().await?;
     suite.server.stop_etcd().await?;
     sleep(OUTAGE).await;
@@ -70,7 +70,7 @@ pub(crate) async fn etcd_is_compacted_and_watches_expire(suite: &mut Suite) -> R
 
 /// Without a watch cache, etcd serves each list and watch, and versions expire immediately, also during
 /// a list in pages.
-pub(crate) async fn versions_and_pages_expire_without_a_watch_cache(suite: &mut Suite) -> Result<()> {
+pub(crate) async fn versions_and_pages_expire_without_watch_cache(suite: &mut Suite) -> Result<()> {
     suite.proxy.refuse();
     suite.server.restart_apiserver_with(&["--watch-cache=false"]).await?;
     suite.writer.write(300, WRITTEN).await?;
