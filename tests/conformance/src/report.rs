@@ -16,7 +16,7 @@ pub(super) struct Outcome<'a> {
 
 /// Prints the outcomes in order. Fails with all failures.
 pub(super) fn report(server: &str, outcomes: &[Outcome<'_>]) -> Result<()> {
-    // Not println: the test harness would hide it when the test passes.
+    // Does not use println, because the test harness hides its output if the test passes.
     write!(std::io::stderr(), "{}", listing(server, outcomes))?;
     verdict(server, outcomes)
 }

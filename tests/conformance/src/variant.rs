@@ -1,6 +1,6 @@
 //! The ways in which a server may be set up that its clients can notice.
 
-/// How the server under test is set up.
+/// The configuration of the server under test.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Variant {
     /// kube-apiserver with default flags.

@@ -83,7 +83,7 @@ async fn stranger(server: &RealServer) -> Result<Client> {
     Ok(Client::try_from(config)?)
 }
 
-/// How to reach the server without hidden retries.
+/// Returns the configuration of a client that does not repeat requests.
 async fn config(server: &RealServer, choose: impl FnOnce(&mut KubeConfigOptions)) -> Result<Config> {
     let mut options = KubeConfigOptions::default();
     choose(&mut options);

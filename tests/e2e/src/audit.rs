@@ -35,10 +35,10 @@ pub struct AuditEvent {
     #[serde(default, rename = "requestObject")]
     pub request: Value,
     response_object: Option<Value>,
-    /// When the server received the request. The texts of two times have the order of the times.
+    /// The time at which the server received the request. The order of two texts is the order of their times.
     #[serde(rename = "requestReceivedTimestamp")]
     pub received: String,
-    /// When the server sent the response.
+    /// The time at which the server sent the response.
     #[serde(rename = "stageTimestamp")]
     pub completed: String,
 }

@@ -19,7 +19,7 @@ use tokio::time::timeout;
 /// server restarts.
 const DEADLINE: Duration = Duration::from_secs(120);
 
-/// How the program is run.
+/// The arguments and the environment of the program.
 #[derive(Clone, Copy, Debug)]
 struct Run {
     /// True if the embedded server uses TLS. The real server always uses TLS.
@@ -142,7 +142,7 @@ async fn program() -> Result<Option<PathBuf>> {
     if std::env::var("CI").is_ok_and(|value| value == "true") || !why.starts_with("client-go: needs Go") {
         bail!("{why}");
     }
-    // Not println: the test harness would hide it when the test passes.
+    // Does not use println, because the test harness hides its output if the test passes.
     writeln!(std::io::stderr(), "SKIPPED: client-go: {why}")?;
     Ok(None)
 }

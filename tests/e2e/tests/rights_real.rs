@@ -24,7 +24,7 @@ const EVENTS: &str = "/apis/events.k8s.io/v1/namespaces/default/events";
 async fn printed_roles_of_each_example_are_sufficient_and_minimal() -> Result<()> {
     let log = AuditLog::of_all_requests()?;
     let Options { mut apiserver_flags } = log.options();
-    // Where lists are streams, a program needs no permission to list.
+    // With streaming lists, a program needs no permission to list.
     apiserver_flags.push("--feature-gates=WatchList=false".to_owned());
     let options = Options { apiserver_flags };
     let Some(server) = RealServer::start_or_skip("rights_real", 4, options).await? else { return Ok(()) };
@@ -75,7 +75,7 @@ async fn printed_roles_of_each_example_are_sufficient_and_minimal() -> Result<()
     let others = check_finite_examples(&server, &log);
     let checks =
         tokio::try_join!(check(&server, &log, &operator), check(&server, &log, &sharded), templates, others)?;
-    // Not println: the test harness would hide it when the test passes.
+    // Does not use println, because the test harness hides its output if the test passes.
     writeln!(
         std::io::stderr(),
         "verbs of the examples operator, sharded, template, webhooks and multicluster: {checks:?}"

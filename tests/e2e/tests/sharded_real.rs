@@ -37,6 +37,6 @@ async fn check(name: &str, caches: Caches, gate: bool) -> Result<()> {
     };
     let program = env!("CARGO_BIN_EXE_sharded").into();
     let settings = Settings { program, objects: 2000, namespaces: 200, operator, gate };
-    // Not println: the test harness would hide it when the test passes.
+    // Does not use println, because the test harness hides its output if the test passes.
     run(&settings, source, &|line| _ = writeln!(std::io::stderr(), "{name}: {line}")).await
 }

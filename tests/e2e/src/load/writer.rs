@@ -28,9 +28,9 @@ pub const NAMESPACES: [&str; 2] = ["first", "second"];
 pub const CHOSEN: &str = "chosen=yes";
 
 const WORKERS: usize = 4;
-/// How often each worker writes.
+/// The period of the writes of each worker.
 const PERIOD: Duration = Duration::from_millis(15);
-/// A write that takes longer is given up, which leaves open whether it happens.
+/// The maximum time of a write. After this time, the state of the object is unknown.
 const WRITE_DEADLINE: Duration = Duration::from_secs(5);
 /// The delay of a worker while the server is unreachable.
 const REST: Duration = Duration::from_millis(250);

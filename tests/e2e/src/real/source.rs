@@ -83,7 +83,7 @@ pub(super) fn built(name: &str) -> PathBuf {
 /// Fails if the variable `CI` is `true`, because CI must not skip tests.
 pub fn skip_or_fail(name: &str, checks: usize) -> Result<()> {
     let text = skip(name, checks, std::env::var("CI").is_ok_and(|value| value == "true"))?;
-    // Not println: the test harness would hide it when the test passes.
+    // Does not use println, because the test harness hides its output if the test passes.
     writeln!(std::io::stderr(), "{text}")?;
     Ok(())
 }

@@ -38,7 +38,7 @@ pub(super) struct Pause {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Table {
     pub(super) version: u64,
-    /// When the watch delivered the state.
+    /// The time at which the watch delivered the state.
     pub(super) at: Timestamp,
     /// The member that owns each slot.
     pub(super) owners: Vec<Option<String>>,

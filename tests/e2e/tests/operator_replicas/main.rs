@@ -187,7 +187,7 @@ async fn has_worked(audit: &mut Audit, name: &str) -> Result<()> {
     Ok(())
 }
 
-/// Not println: the test harness would hide it when the test passes.
+/// Does not use println, because the test harness hides its output if the test passes.
 fn say(text: &str) -> Result<()> {
     Ok(writeln!(std::io::stderr(), "{text}")?)
 }

@@ -14,7 +14,7 @@ use tokio::time::{sleep, timeout};
 /// The deadline of operations without a separate deadline.
 pub(crate) const SOON: Duration = Duration::from_secs(60);
 
-/// Where replicas come from.
+/// Starts replicas.
 pub(crate) struct Replicas {
     program: PathBuf,
     kubeconfig: PathBuf,
@@ -22,7 +22,7 @@ pub(crate) struct Replicas {
     started: usize,
 }
 
-/// A process, which is killed when this is dropped.
+/// A process. It is killed when this value is dropped.
 pub(crate) struct Replica {
     /// The name of the replica in the election, and of its user.
     pub(crate) name: String,

@@ -29,18 +29,18 @@ const SEED: u64 = 2026;
 
 /// The desired state of a site.
 #[derive(Clone, Debug, PartialEq, Eq)]
-struct Wish {
+struct DesiredSite {
     html: String,
     replicas: i32,
 }
 
 /// The desired sites by name. `None` is a deleted site.
-type Wishes = BTreeMap<String, Option<Wish>>;
+type DesiredSites = BTreeMap<String, Option<DesiredSite>>;
 
-/// What happens to sites.
+/// Changes sites, and reports their Deployments as ready.
 pub(crate) struct Sites {
     objects: Objects,
-    changing: Task<Wishes>,
+    changing: Task<DesiredSites>,
     serving: Task<()>,
 }
 
@@ -80,20 +80,20 @@ impl Sites {
     /// Changes each site a last time, and waits until all sites have their desired state and a status
     /// of this replica. Returns the number of sites.
     pub(crate) async fn settle(self, by: &str) -> Result<usize> {
-        let mut wishes = self.changing.end().await?;
-        for (name, wish) in &mut wishes {
-            if let Some(wish) = wish {
-                wish.html = format!("<h1>{name}, the last</h1>");
-                self.objects.ask_for(name, wish).await?;
+        let mut desired = self.changing.end().await?;
+        for (name, site_spec) in &mut desired {
+            if let Some(site_spec) = site_spec {
+                site_spec.html = format!("<h1>{name}, the last</h1>");
+                self.objects.update(name, site_spec).await?;
             }
         }
         let deadline = Instant::now() + SOON;
-        while let Err(error) = self.objects.are_as(&wishes, by).await {
+        while let Err(error) = self.objects.check_sites(&desired, by).await {
             ensure!(Instant::now() < deadline, "not as it should be within {SOON:?}: {error:#}");
             sleep(Duration::from_millis(200)).await;
         }
         self.serving.end().await?;
-        Ok(wishes.values().flatten().count())
+        Ok(desired.values().flatten().count())
     }
 }
 
@@ -127,48 +127,52 @@ impl Objects {
     }
 
     /// Changes sites sequentially. Returns the final desired states.
-    async fn change(self, stop: CancellationToken) -> Result<Wishes> {
+    async fn change(self, stop: CancellationToken) -> Result<DesiredSites> {
         let mut random = fastrand::Rng::with_seed(SEED);
-        let mut wishes = Wishes::new();
+        let mut desired = DesiredSites::new();
         while !stop.is_cancelled() {
-            let wish = Wish { html: format!("<h1>{}</h1>", random.u32(..)), replicas: random.i32(0..4) };
-            let deleted = wishes.values().filter(|wish| wish.is_none()).count();
-            let living = wishes.iter().filter(|(_, wish)| wish.is_some()).map(|(name, _)| name.clone());
-            let name = random.choice(living.collect::<Vec<_>>());
+            let site_spec =
+                DesiredSite { html: format!("<h1>{}</h1>", random.u32(..)), replicas: random.i32(0..4) };
+            let deleted = desired.values().filter(|site_spec| site_spec.is_none()).count();
+            let existing =
+                desired.iter().filter(|(_, site_spec)| site_spec.is_some()).map(|(name, _)| name.clone());
+            let name = random.choice(existing.collect::<Vec<_>>());
             match (name, random.u32(0..10)) {
                 (Some(name), 0) if deleted < DELETED => {
                     self.sites.delete(&name, &DeleteParams::default()).await?;
-                    wishes.insert(name, None);
+                    desired.insert(name, None);
                 }
-                (Some(name), 1) => found(self.services.delete(&name, &DeleteParams::default()).await)?,
-                (Some(name), 2) => found(self.maps.delete(&name, &DeleteParams::default()).await)?,
+                (Some(name), 1) => {
+                    ignore_missing(self.services.delete(&name, &DeleteParams::default()).await)?
+                }
+                (Some(name), 2) => ignore_missing(self.maps.delete(&name, &DeleteParams::default()).await)?,
                 (Some(name), 3..6) => {
-                    self.ask_for(&name, &wish).await?;
-                    wishes.insert(name, Some(wish));
+                    self.update(&name, &site_spec).await?;
+                    desired.insert(name, Some(site_spec));
                 }
-                _ if wishes.len() < SITES => {
-                    let name = format!("web-{}", wishes.len());
-                    self.create(&name, &wish).await?;
-                    wishes.insert(name, Some(wish));
+                _ if desired.len() < SITES => {
+                    let name = format!("web-{}", desired.len());
+                    self.create(&name, &site_spec).await?;
+                    desired.insert(name, Some(site_spec));
                 }
                 _ => {}
             }
             stop.run_until_cancelled(sleep(PERIOD)).await;
         }
-        Ok(wishes)
+        Ok(desired)
     }
 
-    async fn create(&self, name: &str, wish: &Wish) -> Result<()> {
+    async fn create(&self, name: &str, site_spec: &DesiredSite) -> Result<()> {
         let site = json!({
             "apiVersion": "examples.kube-informer.dev/v1", "kind": "Website",
-            "metadata": {"name": name}, "spec": spec(wish),
+            "metadata": {"name": name}, "spec": spec(site_spec),
         });
         self.sites.create(&PostParams::default(), &serde_json::from_value(site)?).await?;
         Ok(())
     }
 
-    async fn ask_for(&self, name: &str, wish: &Wish) -> Result<()> {
-        let patch = Patch::Merge(json!({ "spec": spec(wish) }));
+    async fn update(&self, name: &str, site_spec: &DesiredSite) -> Result<()> {
+        let patch = Patch::Merge(json!({ "spec": spec(site_spec) }));
         self.sites.patch(name, &PatchParams::default(), &patch).await?;
         Ok(())
     }
@@ -188,52 +192,54 @@ impl Objects {
                     "readyReplicas": replicas, "availableReplicas": replicas,
                 }}));
                 let params = PatchParams::default();
-                found(self.deployments.patch_status(&deployment.name_any(), &params, &patch).await)?;
+                ignore_missing(self.deployments.patch_status(&deployment.name_any(), &params, &patch).await)?;
             }
             stop.run_until_cancelled(sleep(PERIOD)).await;
         }
         Ok(())
     }
 
-    async fn are_as(&self, wishes: &Wishes, by: &str) -> Result<()> {
-        for (name, wish) in wishes {
+    async fn check_sites(&self, desired: &DesiredSites, by: &str) -> Result<()> {
+        for (name, site_spec) in desired {
             let site = self.sites.get_opt(name).await?;
-            match (wish, site) {
-                (Some(wish), Some(site)) => self.is_as(&site, wish, by).await.context(name.clone())?,
+            match (site_spec, site) {
+                (Some(site_spec), Some(site)) => {
+                    self.check_site(&site, site_spec, by).await.context(name.clone())?
+                }
                 (None, None) => {}
                 (_, site) => ensure!(site.is_none(), "{name} still exists"),
             }
         }
         let directory = self.directory.get(DIRECTORY).await?.data.unwrap_or_default();
         let listed: Vec<_> = directory.into_keys().collect();
-        let living = wishes.iter().filter(|(_, wish)| wish.is_some());
-        let living: Vec<_> = living.map(|(name, _)| format!("{NAMESPACE}.{name}")).collect();
-        ensure!(listed == living, "the directory has {listed:?} instead of {living:?}");
+        let existing = desired.iter().filter(|(_, site_spec)| site_spec.is_some());
+        let existing: Vec<_> = existing.map(|(name, _)| format!("{NAMESPACE}.{name}")).collect();
+        ensure!(listed == existing, "the directory has {listed:?} instead of {existing:?}");
         Ok(())
     }
 
-    async fn is_as(&self, site: &DynamicObject, wish: &Wish, by: &str) -> Result<()> {
+    async fn check_site(&self, site: &DynamicObject, site_spec: &DesiredSite, by: &str) -> Result<()> {
         let (name, status) = (site.name_any(), &site.data["status"]);
         let ready = &status["conditions"][0];
         let generation = json!(site.metadata.generation);
         ensure!(ready["status"] == "True" && ready["observedGeneration"] == generation, "{status}");
         ensure!(status["writtenBy"] == by, "{status}");
         let page = self.maps.get(&name).await?.data.unwrap_or_default();
-        ensure!(page.get("index.html") == Some(&wish.html), "{page:?} instead of {}", wish.html);
+        ensure!(page.get("index.html") == Some(&site_spec.html), "{page:?} instead of {}", site_spec.html);
         let replicas = self.deployments.get(&name).await?.spec.unwrap_or_default().replicas;
-        ensure!(replicas == Some(wish.replicas), "{replicas:?} instead of {}", wish.replicas);
+        ensure!(replicas == Some(site_spec.replicas), "{replicas:?} instead of {}", site_spec.replicas);
         self.services.get(&name).await?;
         Ok(())
     }
 }
 
-fn spec(wish: &Wish) -> Value {
-    json!({"html": wish.html, "replicas": wish.replicas})
+fn spec(site_spec: &DesiredSite) -> Value {
+    json!({"html": site_spec.html, "replicas": site_spec.replicas})
 }
 
 /// Ignores a missing object.
-fn found<T>(answer: kube_client::Result<T>) -> Result<()> {
-    match answer {
+fn ignore_missing<T>(result: kube_client::Result<T>) -> Result<()> {
+    match result {
         Err(Error::Api(status)) if status.is_not_found() => Ok(()),
         Err(error) => Err(error.into()),
         Ok(_) => Ok(()),

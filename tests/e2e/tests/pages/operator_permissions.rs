@@ -58,7 +58,7 @@ async fn page_contains_the_roles_that_its_program_prints() {
 /// Checks that these roles suffice for an election, a Page, its event and its status. The error contains the
 /// failed step.
 async fn works(roles: &Roles) -> Result<(), String> {
-    // Where lists are streams, to watch is enough.
+    // With streaming lists, the permission to watch is sufficient.
     let server = Server::builder().streaming_lists(false).rbac(true).build();
     server.install::<Page>().unwrap();
     let namespace = json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "operators"}});

@@ -147,7 +147,7 @@ fn summary(suite: &Suite, began: Instant) -> String {
     )
 }
 
-/// Not println: the test harness would hide it when the test passes.
+/// Does not use println, because the test harness hides its output if the test passes.
 fn say(text: &str) -> Result<()> {
     Ok(writeln!(std::io::stderr(), "{text}")?)
 }
