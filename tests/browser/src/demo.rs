@@ -174,7 +174,7 @@ where
     Ok(())
 }
 
-/// Changes one ConfigMap and one Service after the other, until `stop` is cancelled.
+/// Changes ConfigMaps and Services periodically, until `stop` is cancelled.
 async fn change_objects(client: Client, stop: CancellationToken) {
     let mut ticks = interval(CHANGE_INTERVAL);
     ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);

@@ -32,7 +32,7 @@ struct Arguments {
     /// 72 s.
     #[arg(long, default_value_t = 40, value_parser = clap::value_parser!(u64).range(10..=3600))]
     seconds: u64,
-    /// Use a real kube-apiserver for each case, one after the other. Needs .ci/real-apiserver.
+    /// Use a real kube-apiserver for each case. The cases run sequentially. Needs .ci/real-apiserver.
     #[arg(long)]
     real: bool,
     /// Run only these cases, for example 1,3.
