@@ -14,6 +14,7 @@ use crate::{
     connection::Session,
     cost::{CostFlags, cost},
     error::CliError,
+    examples::with_examples,
     exit::ExitStatus,
     flags::ConnectionFlags,
     interrupt::interrupted,
@@ -109,7 +110,13 @@ const OFFLINE_COMMANDS: [&str; 3] = ["serve", "completion", "man"];
 
 /// Returns the command line with all flags. The help of each command contains only flags that it uses.
 fn command() -> clap::Command {
-    let mut command = Cli::command();
+    let mut command = with_examples(Cli::command()).mut_subcommands(|subcommand| {
+        let help = "Only objects of this namespace. The default is all namespaces";
+        match subcommand.get_name() {
+            "cost" => subcommand.mut_arg("namespace", |flag| flag.help(help)),
+            _ => subcommand,
+        }
+    });
     // Adds the flags of the connection to each command.
     command.build();
     let global = ConnectionFlags::augment_args(clap::Command::new("flags"));
@@ -234,6 +241,7 @@ fn usage_problem(error: &clap::Error) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::examples::example_lines;
 
     #[test]
     fn command_line_is_consistent() {
@@ -251,6 +259,15 @@ mod tests {
         }
         for name in ["watch", "cost", "check", "why", "record"] {
             assert!(help(name).contains("--context") && help(name).contains("--demo"), "{}", help(name));
+        }
+    }
+
+    #[test]
+    fn examples_are_valid() {
+        for line in example_lines() {
+            let arguments = line.strip_prefix("kubectl ").unwrap().split(' ').map(OsString::from);
+            let parsed = parse(arguments).map(drop).map_err(|error| usage_problem(&error));
+            assert_eq!(parsed, Ok(()), "{line}");
         }
     }
 

@@ -20,17 +20,29 @@ pub(crate) fn print_completion(flags: &CompletionFlags, mut command: Command) ->
     print_text(&String::from_utf8_lossy(&script))
 }
 
+/// Returns the text after the options as a section in roff: the exit codes, or the examples of a command.
+fn last_section(command: &Command) -> String {
+    let Some(text) = command.get_after_help() else { return String::new() };
+    let text = text.to_string().replace('\\', "\\\\").replace('-', "\\-");
+    let (title, lines) = text.split_once('\n').unwrap_or((&text, ""));
+    // Each line remains a separate line.
+    format!(".SH \"{}\"\n.nf\n{lines}\n.fi\n", title.trim_end_matches(':').to_uppercase())
+}
+
 /// Prints the manual page in roff. Each command has a section.
 pub(crate) fn print_manual(mut command: Command) -> Result<(), CliError> {
     command.build();
     let mut pages = Vec::new();
-    Man::new(command.clone()).render(&mut pages).map_err(CliError::Output)?;
+    // Without the exit codes, which clap_mangen would join to one paragraph.
+    Man::new(command.clone().after_help(None::<&str>)).render(&mut pages).map_err(CliError::Output)?;
+    pages.extend(last_section(&command).into_bytes());
     for command in command.get_subcommands().filter(|command| !command.is_hide_set()) {
         let man = Man::new(command.clone());
         let name = command.get_name().to_uppercase();
         pages.extend(format!(".SH \"COMMAND {name}\"\n").into_bytes());
         man.render_description_section(&mut pages).map_err(CliError::Output)?;
         man.render_options_section(&mut pages).map_err(CliError::Output)?;
+        pages.extend(last_section(command).into_bytes());
     }
     print_text(&String::from_utf8_lossy(&pages))
 }

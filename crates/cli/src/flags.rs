@@ -67,7 +67,7 @@ pub(crate) enum ColorChoice {
 #[derive(Clone, Debug, Default, Args)]
 #[command(next_help_heading = "Selection")]
 pub(crate) struct SelectionFlags {
-    /// Only objects of this namespace. The default is the namespace of the context (cost: all namespaces).
+    /// Only objects of this namespace. The default is the namespace of the context.
     #[arg(short, long, value_name = "NAME", conflicts_with = "all_namespaces")]
     #[arg(value_parser = selectors::namespace)]
     pub(crate) namespace: Option<String>,

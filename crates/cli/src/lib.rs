@@ -21,6 +21,7 @@ mod cost;
 mod demo;
 mod discovery;
 mod error;
+mod examples;
 mod exit;
 mod feed;
 mod flags;
