@@ -19,7 +19,7 @@ enum Mode {
     /// Connections are accepted and forward no data, without an error. Affected connections stay in
     /// this state, as when a router has lost them.
     BlackHole,
-    /// Connections are refused.
+    /// The proxy does not accept connections.
     Refuse,
 }
 
@@ -78,7 +78,7 @@ impl Proxy {
         self.orders.send_modify(|orders| orders.mode = Mode::BlackHole);
     }
 
-    /// Resets all open connections and refuses new connections.
+    /// Resets all open connections. Does not accept new connections.
     pub fn refuse(&self) {
         self.orders.send_modify(|orders| *orders = Orders { mode: Mode::Refuse, cuts: orders.cuts + 1 });
     }
@@ -188,7 +188,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn connections_are_forwarded_reset_stalled_and_refused() -> io::Result<()> {
+    async fn connections_are_forwarded_reset_stalled_and_rejected() -> io::Result<()> {
         let proxy = Proxy::start(echo().await?)?;
         let connect = || TcpStream::connect(proxy.address());
         let mut first = connect().await?;

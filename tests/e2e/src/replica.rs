@@ -39,7 +39,7 @@ pub struct ReplicaProcess {
 }
 
 impl ReplicaProcess {
-    /// Starts a process. Its stderr is written to a log in `dir`.
+    /// Starts a process, and writes its standard error to a log in `dir`.
     ///
     /// # Errors
     ///

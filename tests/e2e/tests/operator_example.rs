@@ -17,7 +17,7 @@ use kube_informer_e2e::{
 use serde_json::json;
 use tokio::{process::Command, time::sleep};
 
-/// The maximum time of one run of the example. The steps of the example have shorter deadlines.
+/// The maximum time until the example exits. The steps of the example have shorter deadlines.
 const TIMEOUT: Duration = Duration::from_secs(300);
 /// The label selector of the Pods that the example creates.
 const POD_SELECTOR: &str = "app.kubernetes.io/name=kube-informer-example";

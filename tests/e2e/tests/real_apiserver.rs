@@ -1,4 +1,4 @@
-//! Checks the harness of the real API server. One server serves all checks, in this order.
+//! Checks the harness of the real API server. All checks use the same server, in this order.
 
 use std::io::Write as _;
 use std::time::Duration;

@@ -83,7 +83,7 @@ async fn printed_roles_of_each_example_are_sufficient_and_minimal() -> Result<()
     server.stop().await
 }
 
-/// Checks the examples that exit by themselves.
+/// Checks the examples that exit without a signal.
 async fn check_finite_examples(server: &RealServer, log: &AuditLog) -> Result<(usize, usize)> {
     let webhooks = Subject {
         name: "webhooks",

@@ -133,7 +133,7 @@ impl Service {
             while let Ok((mut near, _)) = listener.accept().await {
                 let target = *receiver.borrow();
                 connections.spawn(async move {
-                    // A killed replica refuses the connection, which the caller observes as closed.
+                    // A killed replica does not accept the connection, which the caller observes as closed.
                     if let Ok(mut far) = TcpStream::connect(target).await {
                         let _ = copy_bidirectional(&mut near, &mut far).await;
                     }
@@ -194,7 +194,7 @@ fn config_map(name: &str) -> ConfigMap {
     object
 }
 
-/// Writes and reads in both versions until it is stopped. Counts the operations, and the refused ones.
+/// Writes and reads in both versions until it is stopped. Counts the operations and the rejected operations.
 #[derive(Default)]
 struct Load {
     stops: AtomicBool,
@@ -306,9 +306,9 @@ async fn webhooks_serve_real_server() -> Result<()> {
         renew(&secrets).await?;
     }
     load.progress(100).await?;
-    ensure!(load.refused.load(Ordering::Relaxed) == 0, "a renewal refused requests");
+    ensure!(load.refused.load(Ordering::Relaxed) == 0, "requests failed during a renewal");
 
-    // The replica dies while it converts objects. Requests fail until the Service has removed it.
+    // The replica exits while it converts objects. Requests fail until the Service has removed it.
     drop(one);
     sleep(Duration::from_millis(500)).await;
     service.current.send_replace(two.address);

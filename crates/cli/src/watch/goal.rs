@@ -47,8 +47,8 @@ const OPERATORS: [(&str, Operator); 7] = [
     ("<", Operator::Less),
 ];
 
-/// Names that users write without `condition=`. As fields, these names do not exist, so the command would wait
-/// indefinitely.
+/// Names that users write without `condition=`. Fields with these names do not exist, so the command would
+/// wait indefinitely.
 const COMMON_CONDITIONS: [&str; 7] =
     ["Ready", "Available", "Complete", "Failed", "Progressing", "Initialized", "Established"];
 

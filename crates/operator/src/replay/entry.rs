@@ -19,8 +19,8 @@ pub(super) enum Entry {
     Broken { number: u64, at: u64 },
 }
 
-/// Returns the part of a URL that identifies a request in a recording. Removes the timeout of a watch, which is
-/// random, and the names of Events, which contain the time.
+/// Returns the part of a URL that identifies a request in a recording. Removes the timeout of a watch, which
+/// is random, and the names of Events, which contain the time.
 pub(super) fn route(path_and_query: &str) -> String {
     let (path, query) = path_and_query.split_once('?').unwrap_or((path_and_query, ""));
     let path = path.find("/events/").map_or(path, |end| &path[..end + "/events".len()]);

@@ -52,8 +52,8 @@ fn summary(texts: &[String]) -> String {
 
 /// Replays a [`Recording`](super::Recording) in a test. A clone shares the replay.
 ///
-/// The client of the replay returns the recorded response to each request. The program receives the inputs in
-/// their recorded order, at their recorded times of tokio's clock. If the clock is paused, the replay does not
+/// The client of the replay returns the recorded response to each request. The program receives the inputs
+/// in their recorded order, at their recorded times of tokio's clock. If the clock is paused, the replay does not
 /// wait in real time. Each replay of the same program delivers the same inputs. The times are rounded to
 /// milliseconds, and no two inputs have the same time.
 ///

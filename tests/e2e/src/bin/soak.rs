@@ -14,7 +14,7 @@ static ALLOCATOR: &StatsAlloc<System> = &INSTRUMENTED_SYSTEM;
 /// Runs informers against a real kube-apiserver for a long time, under load and faults.
 ///
 /// After each cycle of faults, the program compares caches and handlers with the server. At the end, it
-/// compares its memory, tasks and sockets with those after the warm-up. Needs .ci/real-apiserver.
+/// compares its memory, tasks and sockets with the values after the warm-up. Needs .ci/real-apiserver.
 #[derive(Debug, Parser)]
 struct Arguments {
     /// The duration in minutes.
@@ -45,7 +45,7 @@ fn soak(arguments: &Arguments) -> Result<()> {
     let shortest = min_duration(warm_up, cycle);
     ensure!(
         duration >= shortest,
-        "--minutes {} leaves no complete cycle after the warm-up; use at least --minutes {}, or a shorter --warm-up or --cycle",
+        "--minutes {} contains no complete cycle after the warm-up; use at least --minutes {}, or a shorter --warm-up or --cycle",
         arguments.minutes,
         shortest.as_secs().div_ceil(60)
     );

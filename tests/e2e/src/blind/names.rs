@@ -20,7 +20,7 @@ use super::HOME;
 /// The time until a response.
 const DELAY: Duration = Duration::from_millis(20);
 
-/// A client of the name service. Its requests have no time limit.
+/// A client of the name service. The requests of the client have no time limit.
 pub(super) struct Names {
     pub(super) address: SocketAddr,
     /// If true, a call blocks its thread, like the call of a client without async functions.

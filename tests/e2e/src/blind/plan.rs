@@ -45,7 +45,7 @@ pub enum Hang {
 /// The way in which the operator loses its lease.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum LeaseLoss {
-    /// Another process takes the Lease.
+    /// A process outside of the operator acquires the Lease.
     OtherHolder,
     /// The server does not accept writes of the Lease.
     FailedRenewals,

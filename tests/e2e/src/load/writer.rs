@@ -202,7 +202,7 @@ impl Writer {
     }
 }
 
-/// Writes continuously to each of its objects in turn.
+/// Writes continuously to the objects of this worker.
 async fn work(shared: Arc<Shared>, worker: usize) {
     let mut rng = fastrand::Rng::with_seed(worker as u64);
     let mut ticks = interval(PERIOD);

@@ -72,7 +72,7 @@ impl Roles {
     }
 }
 
-/// Splits the rules of a role, so that each rule contains one resource and one verb.
+/// Splits the rules of a role into rules with one resource and one verb.
 fn split(role: &Value) -> Value {
     let list = |value: &Value| value.as_array().cloned().unwrap_or_default();
     let mut rules = Vec::new();

@@ -12,7 +12,7 @@ use crate::audit::{AuditEvent, AuditLog, ObjectRef};
 /// The time for which a request of a replica can arrive after the replica continued.
 const LATE: SignedDuration = SignedDuration::from_secs(1);
 
-/// Everything that happened. The order is that of the log, not of the versions.
+/// The history of all writes and slots. The order is the order of the log, and not of the versions.
 #[derive(Debug, Default)]
 pub(super) struct History {
     /// The replica of each member of the group. A replica that joins again is another member.
@@ -76,7 +76,7 @@ impl History {
         let Some(user) = event.user() else { return };
         let resource = event.object_ref.resource.as_str();
         if resource == "leases" && event.verb == "create" {
-            // The table has the name of the group, and is no member.
+            // The table has the name of the group, and is not a member.
             let name = event.request["metadata"]["name"].as_str().unwrap_or_default();
             self.members.insert(name.to_owned(), user.to_owned());
         }

@@ -1,4 +1,4 @@
-//! The operator: it writes each object once for each desired value.
+//! The operator, which writes each object once for each desired value.
 
 use std::io::Read as _;
 use std::time::Duration;
@@ -156,7 +156,7 @@ fn lagging_client(client: Client, lag: Duration) -> Client {
     Client::new(send, namespace)
 }
 
-/// Exits when stdin is closed, so that no replica outlives the test.
+/// Exits when stdin is closed. A replica therefore never outlives the test.
 fn exit_with_parent() {
     let mut input = [0; 64];
     while std::io::stdin().read(&mut input).is_ok_and(|read| read > 0) {}

@@ -22,7 +22,7 @@ use crate::proxy::Proxy;
 use crate::real::{RealServer, Source};
 use crate::replica::{ReplicaProcess, impersonating_kubeconfig};
 
-/// The deadline of each step. It only ends a test that hangs.
+/// The deadline of each step. Only a test that hangs reaches this deadline.
 const DEADLINE: Duration = Duration::from_secs(180);
 /// The interval between two reads of the audit log.
 const LOOK: Duration = Duration::from_millis(50);
@@ -34,7 +34,7 @@ const MAX_LATE_WRITES: usize = 2;
 /// The number of lines of each log in an error.
 const LOG_LINES: usize = 30;
 
-/// The settings of a run.
+/// The settings of the test.
 #[derive(Clone, Debug)]
 pub struct Settings {
     /// The program `sharded`.
@@ -73,8 +73,8 @@ struct Suite<'a> {
 ///
 /// # Errors
 ///
-/// Fails if a replica broke a guarantee, if an object does not have its final state, or if slots have no
-/// owner in the end.
+/// Fails if a replica broke a guarantee, if an object does not have its final state, or if slots
+/// finally have no owner.
 ///
 /// # Cancel safety
 ///
@@ -98,7 +98,7 @@ pub async fn run(settings: &Settings, source: Source, say: &dyn Fn(&str)) -> Res
     };
     if let Err(error) = suite.run().await {
         let logs: Vec<String> = suite.replicas.iter().map(Replica::last_lines).collect();
-        // The logs of replicas that have exited are also there.
+        // The folder also contains the logs of replicas that have exited.
         let folder = suite.dir.keep();
         bail!("{error:#}\n{}\nall logs: {}", logs.join("\n"), folder.display());
     }

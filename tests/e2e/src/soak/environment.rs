@@ -84,7 +84,7 @@ impl Environment {
         Ok(())
     }
 
-    /// Creates a client that trusts only the authority of the replaced certificates.
+    /// Creates a client that accepts only certificates of the replaced authority.
     async fn connect(&self, auth_info: AuthInfo) -> Result<Client> {
         let mut config = self.server.config().await?;
         config.auth_info = auth_info;

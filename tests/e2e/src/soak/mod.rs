@@ -45,7 +45,7 @@ pub struct Settings {
 }
 
 /// Returns the shortest duration of a soak with this warm-up and this cycle. The baseline is the usage after
-/// the cycle in which the warm-up ends, and the next cycle is compared with it.
+/// the cycle in which the warm-up completes. The next cycle is compared with this baseline.
 pub fn min_duration(warm_up: Duration, cycle: Duration) -> Duration {
     let warm_up_cycles = warm_up.as_secs().div_ceil(cycle.as_secs()).max(1);
     Duration::from_secs(cycle.as_secs() * (warm_up_cycles + 1))

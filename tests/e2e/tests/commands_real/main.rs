@@ -1,7 +1,7 @@
 //! `kubectl informer why`, `record` and `serve` on a real kube-apiserver.
 
 #[path = "../../../../crates/cli/tests/common/process.rs"]
-#[expect(dead_code, reason = "other tests use more of it")]
+#[expect(dead_code, reason = "other tests use all functions")]
 mod process;
 mod record;
 mod why;
@@ -24,7 +24,7 @@ fn command(kubeconfig: &Path, arguments: &[&str]) -> Command {
     command
 }
 
-/// Applies an object, and its status if it has one.
+/// Applies an object and its status.
 async fn apply(client: &Client, object: &Value) -> Result<()> {
     let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
     let (group, version) = match object["apiVersion"].as_str().unwrap_or_default().split_once('/') {

@@ -136,7 +136,7 @@ async fn until(
     }
 }
 
-/// A port-forward ends at the kubelet of the node, and this server has no nodes.
+/// A port-forward needs the kubelet of the node, and this server has no nodes.
 async fn pods_without_kubelet_are_one_line(kubeconfig: &Path) -> Result<()> {
     for (arguments, expected) in [
         (["--pod", "web-1"], "pod shop/web-1: port-forward: pod web-1 does not have a host assigned"),

@@ -40,7 +40,7 @@ pub(crate) async fn pages_require_a_token_with_the_permission(client: &Client) -
     let address = manager.local_address().context("the manager serves no pages")?;
     let stop = CancellationToken::new();
     let running = tokio::spawn(manager.run(stop.clone().cancelled_owned()));
-    // The authorizer of the server reads roles from its cache, and the manager caches a refusal for 10 s.
+    // The authorizer of the server reads roles from its cache, and the manager caches a rejection for 10 s.
     let mut code = 0;
     for _ in 0..60 {
         code = certificates.get(address, "/metrics", Some(&token)).await?.code;
@@ -63,7 +63,7 @@ pub(crate) async fn pages_require_a_token_with_the_permission(client: &Client) -
     Ok(())
 }
 
-/// Creates a service account, and returns a token of it.
+/// Creates a service account, and returns its token.
 async fn token(client: &Client, name: &str) -> Result<String> {
     let account: ServiceAccount = serde_json::from_value(json!({"metadata": {"name": name}}))?;
     Api::default_namespaced(client.clone()).create(&PostParams::default(), &account).await?;

@@ -1,8 +1,8 @@
-//! The texts of failures, with the messages of a real API server: each text names the cause.
+//! The texts of failures, with the messages of a real API server: each text contains the cause.
 
 mod authorization;
 #[path = "../../../../crates/operator/tests/support/tls.rs"]
-#[expect(dead_code, reason = "other tests use more of it")]
+#[expect(dead_code, reason = "other tests use all functions")]
 mod tls;
 
 use std::time::Duration;

@@ -1,5 +1,5 @@
-//! Masks the permitted differences of two servers: each value is replaced by a name, and equal values
-//! by the same name.
+//! Masks the permitted differences of two servers: a name replaces each value, and equal values
+//! have the same name.
 
 use std::collections::HashMap;
 

@@ -1,4 +1,4 @@
-//! One of the two servers: its kubeconfig, and a shell with `kubectl` for this server.
+//! One of the two servers, with a kubeconfig and a shell for `kubectl`.
 
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};

@@ -1,4 +1,4 @@
-//! One replica: a process of the example `operator`.
+//! Starts and stops replicas, which are processes of the example `operator`.
 
 use std::path::{Path, PathBuf};
 use std::process::{ExitStatus, Stdio};

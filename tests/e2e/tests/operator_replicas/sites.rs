@@ -20,7 +20,7 @@ use crate::replica::SOON;
 
 const NAMESPACE: &str = "shop";
 const DIRECTORY: &str = "websites.examples.kube-informer.dev";
-/// The number of created sites. Some are deleted.
+/// The number of created sites. The test deletes some of these sites.
 const SITES: usize = 36;
 const DELETED: usize = 8;
 /// The interval between changes.

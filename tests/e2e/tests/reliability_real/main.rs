@@ -50,7 +50,7 @@ fn is_chosen(choice: Option<&str>, check: &str) -> bool {
     }
 }
 
-/// Runs checks by name until one fails, and prints the result of each. A check starts and stops a
+/// Runs checks by name until one fails, and prints each result. A check starts and stops a
 /// fault. This macro adds the common steps after each check.
 macro_rules! checks {
     ($suite:expr, $choice:expr, $($module:ident::$check:ident),+ $(,)?) => {

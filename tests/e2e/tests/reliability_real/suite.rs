@@ -26,7 +26,7 @@ const ASK_AGAIN: Duration = Duration::from_secs(5);
 const LISTED: Duration = Duration::from_secs(20);
 const LOOK_AGAIN: Duration = Duration::from_millis(200);
 
-/// Returns options with short times, so that a test can wait for them.
+/// Returns options with short times, for which a test can wait.
 fn options(seed: u64) -> ReflectorOptions {
     ReflectorOptions {
         streaming_lists: true,

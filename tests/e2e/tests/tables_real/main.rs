@@ -155,7 +155,7 @@ async fn differences(real: &Client, ours: &Client) -> Result<String> {
 }
 
 #[tokio::test]
-async fn tables_of_all_kinds_equal_those_of_real_server() -> Result<()> {
+async fn tables_of_all_kinds_equal_tables_of_real_server() -> Result<()> {
     let count = Sample::all()?.len();
     let Some(real) = RealServer::start_or_skip("tables", count, Options::default()).await? else {
         return Ok(());

@@ -33,8 +33,8 @@ const RETRY: &str = "retry: 1000\n\n";
 /// The maximum age of a stream if no token is required. The age limit of the connection is lower.
 const MAX_STREAM_AGE: Duration = Duration::from_secs(24 * 3600);
 
-/// Returns a stream of server-sent events: first all sections, and then each changed section. The stream stops
-/// at its maximum age, or when the server closes the connection.
+/// Returns a stream of server-sent events: first all sections, and then each changed section. The stream
+/// stops at its maximum age, or when the server closes the connection.
 pub(super) fn stream(state: Arc<PageState>, view: View, access: Access, extensions: &Extensions) -> Response {
     let closing =
         extensions.get::<ConnectionClosing>().map_or_else(CancellationToken::new, |it| it.0.clone());
