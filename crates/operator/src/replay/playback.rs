@@ -53,9 +53,9 @@ fn summary(texts: &[String]) -> String {
 /// Replays a [`Recording`](super::Recording) in a test. A clone shares the replay.
 ///
 /// The client of the replay returns the recorded response to each request. The program receives the inputs
-/// in their recorded order, at their recorded times of tokio's clock. If the clock is paused, the replay does not
-/// wait in real time. Each replay of the same program delivers the same inputs. The times are rounded to
-/// milliseconds, and no two inputs have the same time.
+/// in their recorded order, at their recorded times of tokio's clock. If the clock is paused, the replay
+/// does not wait in real time. Each replay of the same program delivers the same inputs. The times are
+/// rounded to milliseconds, and no two inputs have the same time.
 ///
 /// Requests are equal if their methods and URLs are equal, without `timeoutSeconds` and the names of Events.
 /// Replay the code that was recorded, with the same identity in an election. A program that depends on the

@@ -29,8 +29,8 @@ pub(super) struct Report {
 /// 1. When a replica writes an object, the table contains this replica as the owner of the slot.
 /// 2. Two replicas never have requests for objects of the same slot at the same time.
 /// 3. Each write of an object counts one more than the last write. Otherwise, a reconcile read a state
-///    before the last write. A replica may repeat its own last write: if its Lease expires for a short time, it
-///    cancels a write that the server may still apply, and then reconciles the object again.
+///    before the last write. A replica may repeat its own last write: if its Lease expires for a short time,
+///    it cancels a write that the server may still apply, and then reconciles the object again.
 ///
 /// A write without a response may have been applied or not. The second rule counts this write. For the third
 /// rule, it may have been applied if the next write counts it.

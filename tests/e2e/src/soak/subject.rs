@@ -47,8 +47,8 @@ impl Subject {
         Self { name, scope, received, informer: Box::new(informer) }
     }
 
-    /// Returns a difference to the state of the server. Returns `None` if the cache and the handler contain this
-    /// state.
+    /// Returns a difference to the state of the server. Returns `None` if the cache and the handler contain
+    /// this state.
     pub(super) fn difference(&self, truth: &States) -> Option<String> {
         let of_cache = difference(&self.informer.cached(), truth).map(|text| format!("cache: {text}"));
         of_cache.or_else(|| difference(&self.received.lock(), truth).map(|text| format!("handler: {text}")))
