@@ -39,6 +39,6 @@ async fn examples_equal_the_output_of_the_demo() -> Result<()> {
         assert_eq!(words(&output.out), words(expected), "{command}: {}", output.out);
         count += 1;
     }
-    assert_eq!(count, 2);
+    assert_eq!(count, 3);
     Ok(())
 }
