@@ -95,7 +95,7 @@ async fn tables_contain_the_state_without_a_script() {
             vec!["default/bad", "the moon is in the way", "ConfigMap was listed", "up to 1 ms"],
         ),
         ("/ui/replicas", vec!["default/operator", "This process is the leader"]),
-        ("/ui/clusters", vec!["only its own cluster"]),
+        ("/ui/clusters", vec!["uses one cluster"]),
         ("/ui/configuration", vec!["10 min</td>", "Lease duration", "15 s", "plain HTTP"]),
         (
             "/ui/key/configmap/default/bad",
