@@ -5,8 +5,8 @@
 //! cargo run --release -p kubectl-informer --example measure_watch -- --objects 100000 --events 20000
 //! ```
 //!
-//! Both programs watch the same test server. kubectl is measured if `--kubectl FILE` is used. The program also
-//! prints the memory relative to a compressed cache of the Pods, as `kubectl informer cost` measures it.
+//! Both programs watch the same test server. kubectl is measured if `--kubectl FILE` is used. The program
+//! also prints the memory relative to a compressed cache of the Pods, as `kubectl informer cost` measures it.
 //! Needs Linux.
 
 use std::{

@@ -46,14 +46,15 @@ pub(crate) enum FieldValue {
 /// One update of an object, without the values of fields.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(crate) struct Update {
-    /// The field manager, with its subresource: `kubelet (status)`. `None` if managedFields do not contain it.
+    /// The field manager, with its subresource: `kubelet (status)`. `None` if managedFields do not contain
+    /// it.
     pub(crate) writer: Option<String>,
     /// The first 200 fields that differ. Empty for the creation of the object.
     pub(crate) paths: Vec<FieldPath>,
 }
 
-/// Returns the writer of the version `after`, and the fields that differ. Without `before`, the writer created
-/// the object.
+/// Returns the writer of the version `after`, and the fields that differ. Without `before`, the writer
+/// created the object.
 pub(crate) fn update(before: Option<&Value>, after: &Value) -> Update {
     let Some(before) = before else {
         let writer = managers::Authors::new(&Value::Null, after).writer(std::iter::empty());
@@ -169,7 +170,7 @@ mod tests {
             let (before, after) = (large_object(entries, "a", 1), large_object(entries, "b", 2));
             let of_update = work::steps_of(|| assert_eq!(update(Some(&before), &after).writer.unwrap(), "m"));
             let of_changes = work::steps_of(|| {
-                assert_eq!(changes(false, &before, &after, &[]).omitted, 2 * entries - 200)
+                assert_eq!(changes(false, &before, &after, &[]).omitted, 2 * entries - 200);
             });
             let of_removal = work::steps_of(|| update(Some(&after), &json!({"metadata": after["metadata"]})));
             [of_update, of_changes, of_removal]

@@ -21,13 +21,16 @@ use tokio::{
 /// The maximum time of a step. A slow machine must not fail a test.
 const MAX_WAIT: Duration = Duration::from_secs(60);
 
+/// The maximum number of chunks that the test has not read. Until the exit of the program, this is enough.
+const MAX_CHUNKS: usize = 4096;
+
 /// The program in a terminal.
 pub(crate) struct Terminal {
     child: Child,
     master: File,
     /// The terminal closes when its last user closes it, so the test can read the settings after the exit.
     user: File,
-    chunks: mpsc::UnboundedReceiver<Vec<u8>>,
+    chunks: mpsc::Receiver<Vec<u8>>,
     parser: vt100::Parser,
     settings: Termios,
 }
@@ -135,12 +138,12 @@ fn set_size(terminal: &File, width: u16, height: u16) {
 }
 
 /// Reads the output of the program in a thread, which ends when all users have closed the terminal.
-fn read(mut master: File) -> mpsc::UnboundedReceiver<Vec<u8>> {
-    let (sender, chunks) = mpsc::unbounded_channel();
+fn read(mut master: File) -> mpsc::Receiver<Vec<u8>> {
+    let (sender, chunks) = mpsc::channel(MAX_CHUNKS);
     std::thread::spawn(move || {
         let mut buffer = [0; 4096];
         while let Ok(count @ 1..) = master.read(&mut buffer) {
-            if sender.send(buffer[..count].to_vec()).is_err() {
+            if sender.blocking_send(buffer[..count].to_vec()).is_err() {
                 return;
             }
         }

@@ -77,7 +77,7 @@ async fn write(client: Client, resource: &str, writes: Writes, count: &AtomicU64
 
 async fn write_once(api: &Api<DynamicObject>, resource: &str, writes: Writes, number: usize) {
     let (manager, key) = match writes {
-        Writes::TwoManagers if number % 4 == 0 => ("slow-writer", "b"),
+        Writes::TwoManagers if number.is_multiple_of(4) => ("slow-writer", "b"),
         _ => ("fast-writer", "a"),
     };
     let value = match writes {

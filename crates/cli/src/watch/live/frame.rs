@@ -50,8 +50,8 @@ pub(super) fn visible_rows(height: usize) -> usize {
     height.saturating_sub(if height < MIN_HEIGHT_OF_TITLE { 2 } else { FIXED_LINES })
 }
 
-/// Returns the lines of a screen with this size, in cells. There are `height` lines, and no line is wider than
-/// `width`.
+/// Returns the lines of a screen with this size, in cells. There are `height` lines, and no line is wider
+/// than `width`.
 pub(super) fn frame(view: &View<'_>, width: usize, height: usize) -> Vec<Line> {
     let count = visible_rows(height);
     let shown: Vec<_> = view.rows.from(view.offset).take(count).collect();

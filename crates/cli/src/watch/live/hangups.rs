@@ -30,6 +30,6 @@ impl Hangups {
         {
             return;
         }
-        std::future::pending().await
+        std::future::pending::<()>().await;
     }
 }
