@@ -21,7 +21,7 @@ pub(crate) const TIMEOUT: Duration = Duration::from_secs(30);
 const RETRY_DELAYS: [Duration; 3] =
     [Duration::from_millis(250), Duration::from_millis(500), Duration::from_secs(1)];
 /// The maximum size of a document.
-const MAX_BYTES: usize = 16 << 20;
+pub(crate) const MAX_BYTES: usize = 16 << 20;
 /// The maximum number of characters of the message of a response that is not a `Status`.
 const MAX_MESSAGE_CHARS: usize = 300;
 
@@ -38,8 +38,8 @@ pub(crate) enum DiscoveryError {
     #[error("no response within {} s; check that the server is available", limit.as_secs_f64().round())]
     TimedOut { limit: Duration },
     /// The response is too long.
-    #[error("the response has more than {} MiB; check the address of the server", MAX_BYTES >> 20)]
-    TooLarge,
+    #[error("the response has more than {} MiB; check the address of the server", max_bytes >> 20)]
+    TooLarge { max_bytes: usize },
     /// The response is not the document.
     #[error("the response is malformed; check the address of the server")]
     Malformed(#[source] serde_json::Error),
@@ -83,10 +83,10 @@ struct Undiscovered {
 ///
 /// If the future is dropped, the request is cancelled.
 pub(crate) async fn document<T: DeserializeOwned>(client: &Client, path: &str) -> Result<T, DiscoveryError> {
-    document_before(client, path, Instant::now() + TIMEOUT).await
+    document_before(client, path, Instant::now() + TIMEOUT, MAX_BYTES).await
 }
 
-/// Reads a JSON document like [`document`], until a deadline.
+/// Reads a JSON document of at most `max_bytes` like [`document`], until a deadline.
 ///
 /// # Errors
 ///
@@ -99,12 +99,14 @@ pub(crate) async fn document_before<T: DeserializeOwned>(
     client: &Client,
     path: &str,
     deadline: Instant,
+    max_bytes: usize,
 ) -> Result<T, DiscoveryError> {
     let limit = deadline.saturating_duration_since(Instant::now());
     let timed_out = |_| DiscoveryError::TimedOut { limit };
     let mut delays = RETRY_DELAYS.into_iter();
     loop {
-        let (status, body) = timeout_at(deadline, response(client, path)).await.map_err(timed_out)??;
+        let (status, body) =
+            timeout_at(deadline, response(client, path, max_bytes)).await.map_err(timed_out)??;
         if status.is_success() {
             return serde_json::from_slice(&body).map_err(DiscoveryError::Malformed);
         }
@@ -119,10 +121,14 @@ pub(crate) async fn document_before<T: DeserializeOwned>(
     }
 }
 
-async fn response(client: &Client, path: &str) -> Result<(StatusCode, bytes::Bytes), DiscoveryError> {
+async fn response(
+    client: &Client,
+    path: &str,
+    max_bytes: usize,
+) -> Result<(StatusCode, bytes::Bytes), DiscoveryError> {
     let request = Request::get(path).body(Body::empty()).map_err(kube_client::Error::HttpError)?;
     let (head, body) = client.send(request).await?.into_parts();
-    Ok((head.status, bounded(body, MAX_BYTES).await?))
+    Ok((head.status, bounded(body, max_bytes).await?))
 }
 
 /// Reads a body with at most `max` bytes.
@@ -132,7 +138,7 @@ where
 {
     match Limited::new(body, max).collect().await {
         Ok(body) => Ok(body.to_bytes()),
-        Err(error) if error.is::<LengthLimitError>() => Err(DiscoveryError::TooLarge),
+        Err(error) if error.is::<LengthLimitError>() => Err(DiscoveryError::TooLarge { max_bytes: max }),
         Err(error) => Err(DiscoveryError::Broken(error)),
     }
 }
@@ -180,7 +186,7 @@ mod tests {
     #[tokio::test]
     async fn long_response_is_an_error() {
         let long = vec![b' '; MAX_BYTES + 1];
-        assert!(matches!(read(200, &long).await, Err(DiscoveryError::TooLarge)));
+        assert!(matches!(read(200, &long).await, Err(DiscoveryError::TooLarge { max_bytes: MAX_BYTES })));
         assert!(matches!(read(200, b"<html>").await, Err(DiscoveryError::Malformed(_))));
         assert!(read(200, b"{}").await.is_ok());
     }

@@ -13,7 +13,7 @@ use kube_informer::Scope;
 use tokio::time::Instant;
 
 use crate::{
-    discovery::{TIMEOUT, document_before},
+    discovery::{MAX_BYTES, TIMEOUT, document_before},
     error::CliError,
     output::{counted, printable, shortened},
 };
@@ -23,6 +23,10 @@ use crate::{
 const CONCURRENT_REQUESTS: usize = 64;
 /// The maximum time for one API group.
 const GROUP_TIMEOUT: Duration = Duration::from_secs(15);
+/// The maximum size of the document of one API group. Many documents are in memory at the same time.
+const MAX_GROUP_BYTES: usize = 2 << 20;
+/// The maximum number of resources. Real servers have at most some thousand resources.
+const MAX_RESOURCES: usize = 50_000;
 
 /// The maximum length of the line about API groups.
 const MAX_PROBLEM_CHARS: usize = 2000;
@@ -108,9 +112,9 @@ impl Catalog {
     /// [`failures`](Self::failures).
     pub(crate) async fn read(client: &Client) -> Result<Self, CliError> {
         let deadline = Instant::now() + TIMEOUT;
-        let core: Result<APIResourceList, _> = document_before(client, "/api/v1", deadline).await;
+        let core: Result<APIResourceList, _> = document_before(client, "/api/v1", deadline, MAX_BYTES).await;
         let core = core.map_err(|error| error.of("list the resources of the API group v1"))?;
-        let groups: Result<APIGroupList, _> = document_before(client, "/apis", deadline).await;
+        let groups: Result<APIGroupList, _> = document_before(client, "/apis", deadline, MAX_BYTES).await;
         let groups = groups.map_err(|error| error.of("list the API groups"))?;
         let mut catalog = Self::default();
         catalog.add(core);
@@ -118,12 +122,17 @@ impl Catalog {
         let lists = stream::iter(versions).map(|version| async move {
             let deadline = deadline.min(Instant::now() + GROUP_TIMEOUT);
             let path = format!("/apis/{version}");
-            let list: Result<APIResourceList, _> = document_before(client, &path, deadline).await;
+            let list: Result<APIResourceList, _> =
+                document_before(client, &path, deadline, MAX_GROUP_BYTES).await;
             (version, list)
         });
         let mut lists = lists.buffered(CONCURRENT_REQUESTS);
         while let Some((version, list)) = lists.next().await {
             match list {
+                Ok(list) if catalog.resources.len() + list.resources.len() > MAX_RESOURCES => {
+                    let reason = format!("the server has more than {MAX_RESOURCES} resources");
+                    catalog.failures.push((version, reason));
+                }
                 Ok(list) => catalog.add(list),
                 Err(error) => catalog.failures.push((version, error.reason())),
             }
@@ -302,6 +311,44 @@ mod tests {
                 )))
             });
         Client::new(service, "default")
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn memory_of_many_large_groups_is_bounded() {
+        let service = tower::service_fn(|request: http::Request<kube_client::client::Body>| {
+            let prefix = request.uri().path().replace('/', "-");
+            let resources = |count| {
+                let resource = |number| {
+                    let name = format!("{prefix}-{number}");
+                    serde_json::json!({
+                        "name": name, "kind": "A", "namespaced": true, "singularName": "", "verbs": [],
+                    })
+                };
+                let resources: Vec<_> = (0..count).map(resource).collect();
+                serde_json::json!({"groupVersion": "g/v1", "resources": resources})
+            };
+            let group = |name: String| {
+                let version = serde_json::json!({"groupVersion": format!("{name}/v1"), "version": "v1"});
+                serde_json::json!({"name": name, "versions": [version]})
+            };
+            let body = match request.uri().path() {
+                "/apis" => {
+                    let groups = (0..8).map(|number| format!("many-{number}")).chain(["large".to_owned()]);
+                    serde_json::json!({"groups": groups.map(group).collect::<Vec<_>>()})
+                }
+                "/api/v1" => resources(1),
+                "/apis/large/v1" => serde_json::json!({"padding": "x".repeat(MAX_GROUP_BYTES)}),
+                _ => resources(10_000),
+            };
+            let body = http_body_util::Full::from(body.to_string());
+            async move { Ok::<_, std::convert::Infallible>(http::Response::new(body)) }
+        });
+        let catalog = Catalog::read(&Client::new(service, "default")).await.unwrap();
+        assert_eq!(catalog.resources.len(), 40_001);
+        let failed: Vec<_> = catalog.failures.iter().map(|(group, _)| group.as_str()).collect();
+        assert_eq!(failed, ["many-4/v1", "many-5/v1", "many-6/v1", "many-7/v1", "large/v1"]);
+        assert!(catalog.failures[0].1.contains("more than 50000 resources"));
+        assert!(catalog.failures[4].1.contains("more than 2 MiB"), "{:?}", catalog.failures[4]);
     }
 
     #[tokio::test(start_paused = true)]

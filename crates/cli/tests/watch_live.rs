@@ -52,6 +52,7 @@ async fn each_exit_restores_the_terminal() {
         (&b"q"[..], None, &["cm"][..], 130),
         (b"\x03", None, &["cm"], 130),
         (b"", Some("TERM"), &["cm"], 130),
+        (b"", Some("HUP"), &["cm"], 130),
         (b"", None, &["cm", "--until", "data.key=2", "--timeout", "2s"], 4),
     ] {
         let mut terminal = live(&cluster, arguments, 80, 10);

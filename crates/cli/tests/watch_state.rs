@@ -181,3 +181,17 @@ async fn state_belongs_to_the_selection_and_not_to_its_spelling() {
     let other = ["watch", "cm,secrets", "-l", "x in (a,c),!y", "--once", "--since", path];
     assert_eq!(cluster.run(&other).await.0, 2, "another label selector");
 }
+
+#[cfg(unix)]
+#[tokio::test]
+async fn special_file_is_not_replaced() {
+    let cluster = Cluster::start().await;
+    let socket = cluster.path("socket");
+    let _socket = std::os::unix::net::UnixListener::bind(&socket).unwrap();
+    for path in [&socket, socket.parent().unwrap()] {
+        let arguments = ["watch", "cm", "--once", "--checkpoint", path.to_str().unwrap()];
+        let (code, _, error) = cluster.run(&arguments).await;
+        assert!(code == 2 && error.contains("not a regular file"), "{code}: {error}");
+    }
+    assert!(!std::fs::metadata(&socket).unwrap().is_file());
+}

@@ -179,18 +179,30 @@ enum StreamStep {
     End,
 }
 
-/// Returns the next event, or `Synced` once when all initial events were returned.
+/// Returns the next event, or `Synced` once when all initial events were returned. `held` stores the event
+/// that follows `Synced`.
 ///
 /// # Cancel safety
 ///
 /// If the future is dropped, no event is lost.
-async fn next_step(events: &mut EventStream<CachedObject>, is_synced: bool) -> StreamStep {
-    poll_fn(|context| match Pin::new(&mut *events).poll_next(context) {
-        Poll::Ready(Some(event)) => Poll::Ready(StreamStep::Event(event)),
-        Poll::Ready(None) => Poll::Ready(StreamStep::End),
-        // A poll that finds no event acknowledges the events before.
-        Poll::Pending if !is_synced && events.has_synced() => Poll::Ready(StreamStep::Synced),
-        Poll::Pending => Poll::Pending,
+async fn next_step(
+    events: &mut EventStream<CachedObject>,
+    held: &mut Option<Event<CachedObject>>,
+    is_synced: bool,
+) -> StreamStep {
+    poll_fn(|context| {
+        if let Some(event) = held.take() {
+            return Poll::Ready(StreamStep::Event(event));
+        }
+        let next = Pin::new(&mut *events).poll_next(context);
+        // The poll has acknowledged the events before. On a busy server, another event is always ready.
+        if !is_synced && events.has_synced() && !matches!(next, Poll::Ready(None)) {
+            if let Poll::Ready(event) = next {
+                *held = event;
+            }
+            return Poll::Ready(StreamStep::Synced);
+        }
+        next.map(|event| event.map_or(StreamStep::End, StreamStep::Event))
     })
     .await
 }
@@ -201,11 +213,11 @@ async fn forward(number: usize, informer: Informer<CachedObject>, sender: mpsc::
     let mut status = informer.reflector_status();
     let mut narrator = Narrator::default();
     let (mut is_synced, mut is_announced) = (false, false);
-    let mut found = 0;
+    let (mut found, mut held) = (0, None);
     loop {
         let item = tokio::select! {
             biased;
-            step = next_step(&mut events, is_synced) => match step {
+            step = next_step(&mut events, &mut held, is_synced) => match step {
                 StreamStep::Event(event) => {
                     found += usize::from(is_found(&event));
                     FeedItem::Event(event)
@@ -241,4 +253,50 @@ async fn forward(number: usize, informer: Informer<CachedObject>, sender: mpsc::
 /// Returns whether only a list could find this deletion.
 fn is_found(event: &Event<CachedObject>) -> bool {
     matches!(event, Event::Deleted { removal: Removal::FinalStateUnknown, .. })
+}
+
+#[cfg(test)]
+mod tests {
+    use kube_client::core::GroupVersionKind;
+    use serde_json::json;
+
+    use super::*;
+
+    /// A busy server changes objects faster than the reader reads them.
+    #[tokio::test]
+    async fn sync_is_reported_although_further_events_are_ready() {
+        let server = kube_testserver::Server::new();
+        let create = |name: &str| {
+            let metadata = json!({"name": name, "namespace": "default"});
+            let map = json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata});
+            server.create(&map).unwrap();
+        };
+        create("first");
+        let target = Target {
+            label: "configmaps".to_owned(),
+            resource: ApiResource::from_gvk(&GroupVersionKind::gvk("", "v1", "ConfigMap")),
+            scope: Scope::Namespaced,
+            namespace: None,
+            labels: None,
+            fields: None,
+        };
+        let factory = factory(Client::new(server.service(), "default"));
+        let informer = target.informer(&factory).unwrap();
+        let (mut events, mut held) = (informer.events(), None);
+        factory.start();
+        let first = next_step(&mut events, &mut held, false).await;
+        assert!(matches!(first, StreamStep::Event(Event::Added { initial: true, .. })));
+        let names = ["a", "b", "c"];
+        names.into_iter().for_each(create);
+        while events.pending() < names.len() {
+            tokio::task::yield_now().await;
+        }
+        let second = next_step(&mut events, &mut held, false).await;
+        assert!(matches!(second, StreamStep::Synced), "the initial list is complete");
+        for name in names {
+            let StreamStep::Event(event) = next_step(&mut events, &mut held, true).await else { panic!() };
+            assert_eq!(event.key().name(), name);
+        }
+        factory.shutdown().await;
+    }
 }

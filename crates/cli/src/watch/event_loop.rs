@@ -196,7 +196,7 @@ impl<'a> Watch<'a> {
             return Ok(());
         }
         state_file::write(path, &self.cluster, &self.targets, |target| feed.objects(target))?;
-        self.output.note(&format!("saved {} objects to {}", self.objects, path.display()));
+        self.output.note(&format!("saved {} to {}", counted(self.objects, "object"), path.display()));
         Ok(())
     }
 

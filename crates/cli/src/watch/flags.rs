@@ -76,11 +76,18 @@ impl WatchFlags {
     ///
     /// # Errors
     ///
-    /// Fails if `--live` is used without a terminal, or if the folder of `--checkpoint` does not exist.
+    /// Fails if `--live` is used without a terminal, or if the file of `--checkpoint` cannot be replaced.
     pub(crate) fn check(&self) -> Result<(), CliError> {
         if self.live && !stdout().is_terminal() {
             let problem = "--live needs a terminal, but standard output is a file or a pipe; use -o jsonl";
             return Err(CliError::Usage(problem.to_owned()));
+        }
+        if let Some(path) = &self.checkpoint
+            && std::fs::metadata(path).is_ok_and(|file| !file.is_file())
+        {
+            // The new file would replace a device such as /dev/null.
+            let problem = format!("--checkpoint cannot replace {}: it is not a regular file", path.display());
+            return Err(CliError::Usage(problem));
         }
         self.checkpoint.as_deref().map_or(Ok(()), check_folder_of)
     }

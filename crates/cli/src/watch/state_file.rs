@@ -204,10 +204,11 @@ pub(super) fn write(
     objects: impl Fn(usize) -> Snapshot<CachedObject>,
 ) -> Result<(), CliError> {
     let failed = |source| CliError::File { operation: "write", file: path.to_owned(), source };
-    let mut temporary = path.as_os_str().to_owned();
-    temporary.push(".tmp");
-    let temporary = PathBuf::from(temporary);
     let random = || RandomState::new().build_hasher().finish();
+    // Several programs can write the same file at the same time.
+    let mut temporary = path.as_os_str().to_owned();
+    temporary.push(format!(".{:016x}.tmp", random()));
+    let temporary = PathBuf::from(temporary);
     let header = Header {
         cluster: cluster.to_owned(),
         targets: targets.iter().map(selection).collect(),
@@ -226,10 +227,6 @@ pub(super) fn write(
 
 /// Creates a file that only the owner can read.
 fn create(path: &Path) -> io::Result<File> {
-    match fs::remove_file(path) {
-        Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
-        _ => {}
-    }
     let mut options = OpenOptions::new();
     options.write(true).create_new(true);
     #[cfg(unix)]
@@ -292,16 +289,35 @@ mod tests {
 
     use super::*;
 
-    #[test]
-    fn all_values_of_secret_are_hashed() {
-        let target = Target {
+    fn target() -> Target {
+        Target {
             label: "secrets".to_owned(),
             resource: ApiResource::from_gvk(&GroupVersionKind::gvk("", "v1", "Secret")),
             scope: Scope::Namespaced,
             namespace: None,
             labels: None,
             fields: None,
+        }
+    }
+
+    #[test]
+    fn file_can_be_written_during_another_write() {
+        let folder = tempfile::tempdir().unwrap();
+        let (path, targets) = (folder.path().join("state"), [target()]);
+        let none = || kube_informer::Store::<CachedObject>::new().lister().snapshot();
+        let inner = || write(&path, "inner", &targets, |_| none());
+        let outer = |_| {
+            inner().unwrap();
+            none()
         };
+        write(&path, "outer", &targets, outer).unwrap();
+        assert!(StateFile::read(&path, "outer", &targets).unwrap().is_some());
+        assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 1, "no temporary file remains");
+    }
+
+    #[test]
+    fn all_values_of_secret_are_hashed() {
+        let target = target();
         let header = Header { cluster: String::new(), targets: Vec::new(), key: [1, 2] };
         let mut secret = json!({
             "metadata": {"name": "s"}, "data": {"pin": 12_345, "text": "12345", "flag": true, "list": [1.5, null]},

@@ -21,8 +21,8 @@ use tokio::{
 /// The maximum time of a step. A slow machine must not fail a test.
 const MAX_WAIT: Duration = Duration::from_secs(60);
 
-/// The maximum number of chunks that the test has not read. The program then waits.
-const MAX_CHUNKS: usize = 1024;
+/// The maximum number of chunks that the test has not read. Until the exit of the program, this is enough.
+const MAX_CHUNKS: usize = 4096;
 
 /// The program in a terminal.
 pub(crate) struct Terminal {

@@ -111,7 +111,7 @@ impl Recording {
     /// Creates the file with the suffix `.partial`, and returns a client whose responses are recorded.
     ///
     /// # Errors
-    /// Returns [`RecordingError::Io`] if the file cannot be created.
+    /// Returns [`RecordingError::Io`] if the file cannot be created, or if the path is not a regular file.
     ///
     /// # Panics
     /// Panics outside of a Tokio runtime, like `Client::new`.
@@ -127,7 +127,7 @@ impl Recording {
     /// value is not searched in other objects.
     ///
     /// # Errors
-    /// Returns [`RecordingError::Io`] if the file cannot be created.
+    /// Returns [`RecordingError::Io`] if the file cannot be created, or if the path is not a regular file.
     ///
     /// # Panics
     /// Panics outside of a Tokio runtime, like `Client::new`.
@@ -141,6 +141,10 @@ impl Recording {
 
     fn start_with(path: &Path, client: Client, hook: Option<Hook>) -> Result<(Self, Client), RecordingError> {
         let failed = |source| RecordingError::Io { path: path.to_owned(), source };
+        if fs::metadata(path).is_ok_and(|file| !file.is_file()) {
+            // The complete recording would replace a device such as /dev/null.
+            return Err(failed(io::Error::new(io::ErrorKind::InvalidInput, "it is not a regular file")));
+        }
         let partial = with_suffix(path, ".partial");
         let writer = create(&partial).map_err(failed)?;
         let mut open = Open { writer, redactor: Redactor::new(hook), left: MAX_FILE_BYTES };

@@ -1,6 +1,7 @@
 //! `Live`: the table of `watch --live`. It has a row for each object, and is updated in place.
 
 mod frame;
+mod hangups;
 mod health;
 mod line;
 mod rows;
@@ -24,6 +25,7 @@ use crate::{
     terminal::Terminal,
 };
 use frame::{View, frame, visible_rows};
+use hangups::Hangups;
 use health::Health;
 use rows::Rows;
 use screen::Screen;
@@ -40,7 +42,7 @@ const MAX_DETAIL_CHARS: usize = 400;
 pub(super) enum Wake {
     /// The ages on the screen have changed, or the user has pressed a key.
     Redraw,
-    /// The user has pressed q or Ctrl-C.
+    /// The user has pressed q or Ctrl-C, or the terminal was closed.
     Quit,
 }
 
@@ -57,6 +59,7 @@ pub(super) struct Live {
     ticks: tokio::time::Interval,
     /// The keys and changes of the size. `None` after the end of the input.
     input: Option<EventStream>,
+    hangups: Hangups,
     /// The last field, because the terminal is restored after the input ends.
     screen: Screen,
 }
@@ -82,6 +85,7 @@ impl Live {
             drawn: None,
             ticks,
             input: Some(EventStream::new()),
+            hangups: Hangups::new(),
             screen,
         })
     }
@@ -132,6 +136,7 @@ impl Live {
         };
         let event = tokio::select! {
             event = input => event,
+            () = self.hangups.next() => return Wake::Quit,
             _ = self.ticks.tick() => return Wake::Redraw,
         };
         match event {

@@ -122,7 +122,7 @@ fn queue_leave(out: &mut Vec<u8>) -> io::Result<()> {
 
 fn queue_lines(out: &mut Vec<u8>, lines: &[Line], terminal: Terminal) -> io::Result<()> {
     out.queue(BeginSynchronizedUpdate)?;
-    for (row, line) in (0..).zip(lines) {
+    for (row, line) in (0..u16::MAX).zip(lines) {
         // A later removal of the rest of the line would also remove the character in the last column.
         out.queue(MoveTo(0, row))?.queue(Clear(ClearType::CurrentLine))?;
         out.write_all(line.painted(terminal).as_bytes())?;
@@ -172,6 +172,12 @@ mod tests {
         let parser = screen(&bytes);
         assert!(!parser.screen().alternate_screen() && !parser.screen().hide_cursor());
         assert_eq!(parser.screen().contents(), "before");
+    }
+
+    #[test]
+    fn highest_terminal_has_all_lines() {
+        let bytes = queued(&vec!["x"; usize::from(u16::MAX)]);
+        assert!(String::from_utf8(bytes).unwrap().contains("\u{1b}[65535;1H"));
     }
 
     #[test]

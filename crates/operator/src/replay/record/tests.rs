@@ -151,6 +151,20 @@ async fn full_recording_keeps_earlier_file_and_partial_inputs() {
     assert!(!partial.is_complete && partial.bodies.len() == 1, "{partial:?}");
 }
 
+#[cfg(unix)]
+#[tokio::test]
+async fn special_file_is_not_replaced() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("socket");
+    let _socket = std::os::unix::net::UnixListener::bind(&path).unwrap();
+    for path in [&path, folder.path()] {
+        let started = Recording::start(path, client("{}"));
+        assert!(matches!(started.err(), Some(RecordingError::Io { .. })));
+    }
+    assert!(!fs::metadata(&path).unwrap().is_file());
+    assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 1, "no partial file");
+}
+
 #[tokio::test]
 async fn stopped_recording_stores_no_values() {
     let folder = tempfile::tempdir().unwrap();
