@@ -143,7 +143,7 @@ impl Objects {
                     desired.insert(name, None);
                 }
                 (Some(name), 1) => {
-                    ignore_missing(self.services.delete(&name, &DeleteParams::default()).await)?
+                    ignore_missing(self.services.delete(&name, &DeleteParams::default()).await)?;
                 }
                 (Some(name), 2) => ignore_missing(self.maps.delete(&name, &DeleteParams::default()).await)?,
                 (Some(name), 3..6) => {
@@ -204,7 +204,7 @@ impl Objects {
             let site = self.sites.get_opt(name).await?;
             match (site_spec, site) {
                 (Some(site_spec), Some(site)) => {
-                    self.check_site(&site, site_spec, by).await.context(name.clone())?
+                    self.check_site(&site, site_spec, by).await.context(name.clone())?;
                 }
                 (None, None) => {}
                 (_, site) => ensure!(site.is_none(), "{name} still exists"),
