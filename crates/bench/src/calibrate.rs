@@ -33,14 +33,14 @@ use crate::cost_program::cost_program;
 use crate::report::page;
 use crate::wire::Kind;
 use calibration::Features;
-use outcome::Measurement;
-use workload::{ALL, USUAL_PODS};
+use outcome::{Group, Measurement, Origin};
+use workload::{ALL, Part, USUAL_PODS, Workload};
 
 /// The measured programs.
 const MEASURED: [&str; 4] = [CLIENT_GO_PROTOBUF, CLIENT_GO_JSON, KUBE_RUNTIME_ONE_THREAD, TYPED];
 
 /// The number of times that each object changes before the memory is measured.
-const CHANGES: u64 = 3;
+pub(crate) const CHANGES: u64 = 3;
 
 /// The number of objects with `--quick`.
 const QUICK_OBJECTS: usize = 1_000;
@@ -62,6 +62,10 @@ pub struct CalibrateArgs {
     /// The inputs of the model are computed again.
     #[arg(long, value_name = "FILE", conflicts_with_all = ["objects", "rounds", "quick"])]
     refit: Option<PathBuf>,
+    /// Measure only the workloads that are not in this earlier output of the command. Its measurements and
+    /// the inputs of the model do not change. The new workloads must be held out.
+    #[arg(long, value_name = "FILE", conflicts_with = "refit")]
+    extend: Option<PathBuf>,
     /// Write the coefficients and their errors to this file in JSON.
     #[arg(long)]
     out: Option<PathBuf>,
@@ -79,17 +83,25 @@ pub(crate) async fn calibrate(args: &CalibrateArgs, out: &mut impl Write) -> Res
     check_json(args.out.as_deref())?;
     args.page.as_deref().map_or(Ok(()), |page| page::check(page, "calibrate"))?;
     let cost_program = cost_program(args.cost_program.as_deref())?;
-    let (command, versions, mut measured) = match &args.refit {
-        Some(file) => {
-            let (stored, measured) = outcome::read(file)?;
-            (stored.command, stored.versions, measured)
+    let (origin, measured) = match (&args.refit, &args.extend) {
+        (Some(file), _) => {
+            let (origin, mut measured) = outcome::read(file)?;
+            sampled::read_features(&mut measured, &cost_program).await?;
+            (origin, measured)
         }
-        None => (command(args), outcome::versions().await?, measure(args, out).await?),
+        (None, Some(file)) => extended(file, args, &cost_program, out).await?,
+        (None, None) => {
+            let command = command(args);
+            let versions = outcome::versions().await?;
+            let origin = Origin { later_command: command.clone(), command, versions };
+            let mut measured = measure(args, |_| true, out).await?;
+            sampled::read_features(&mut measured, &cost_program).await?;
+            (origin, measured)
+        }
     };
-    sampled::read_features(&mut measured, &cost_program).await?;
-    let calibration = outcome::calibration(command, versions, &measured);
-    for is_held_out in [false, true] {
-        writeln!(out, "\n{}", outcome::measurements(&calibration, is_held_out))?;
+    let calibration = outcome::calibration(origin, &measured);
+    for group in [Group::Fitted, Group::HeldOut, Group::Later] {
+        writeln!(out, "\n{}", outcome::measurements(&calibration, group))?;
     }
     writeln!(out, "{}", outcome::errors(&calibration))?;
     for library in &calibration.libraries {
@@ -99,8 +111,35 @@ pub(crate) async fn calibrate(args: &CalibrateArgs, out: &mut impl Write) -> Res
     args.page.as_deref().map_or(Ok(()), |page| outcome::write_page(&calibration, page))
 }
 
-/// Measures all programs with all workloads.
-async fn measure(args: &CalibrateArgs, out: &mut impl Write) -> Result<Vec<Measurement>> {
+/// Adds the workloads that an earlier output does not contain.
+async fn extended(
+    file: &Path,
+    args: &CalibrateArgs,
+    cost_program: &Path,
+    out: &mut impl Write,
+) -> Result<(Origin, Vec<Measurement>)> {
+    let (mut origin, mut measured) = outcome::read(file)?;
+    let versions = outcome::versions().await?;
+    ensure!(origin.versions == versions, "{} contains other versions than {versions:?}", file.display());
+    let is_new = |workload: &Workload| !measured.iter().any(|known| known.workload.name == workload.name);
+    ensure!(
+        !ALL.iter().any(|workload| is_new(workload) && workload.part == Part::Training),
+        "{} does not contain all workloads of the training; measure all workloads",
+        file.display()
+    );
+    let mut added = measure(args, is_new, out).await?;
+    sampled::read_features(&mut added, cost_program).await?;
+    measured.extend(added);
+    origin.later_command = command(args);
+    Ok((origin, measured))
+}
+
+/// Measures all programs with the selected workloads.
+async fn measure(
+    args: &CalibrateArgs,
+    is_selected: impl Fn(&Workload) -> bool,
+    out: &mut impl Write,
+) -> Result<Vec<Measurement>> {
     ensure!(has_go().await, "cannot measure client-go: {NO_GO}");
     let program = std::env::current_exe()?;
     let folder = work_folder(&program)?;
@@ -108,7 +147,7 @@ async fn measure(args: &CalibrateArgs, out: &mut impl Write) -> Result<Vec<Measu
     contenders.contenders.retain(|contender| MEASURED.contains(&contender.name));
     let (objects, rounds) = if args.quick { (QUICK_OBJECTS, 1) } else { (args.objects, args.rounds) };
     let mut measured = Vec::new();
-    for workload in &ALL {
+    for workload in ALL.iter().filter(|workload| is_selected(workload)) {
         let temporary = tempfile::tempdir_in(&folder).context("cannot create a folder for a recording")?;
         let (kind, objects) = (workload.kind(), workload.objects(objects));
         let encoder = kind.has_protobuf().then(|| contenders.encoder(kind)).transpose()?;
@@ -136,9 +175,9 @@ async fn measure(args: &CalibrateArgs, out: &mut impl Write) -> Result<Vec<Measu
     Ok(measured)
 }
 
-/// Returns Pods with the managedFields of a real cluster, with two containers each.
-pub(crate) fn pods_of_a_cluster(objects: usize) -> impl Iterator<Item = Result<Value>> {
-    (0..objects).map(|index| USUAL_PODS.object(index))
+/// Returns a Pod with the managedFields of a real cluster and two containers, before or after their restart.
+pub(crate) fn pod_of_a_cluster(index: usize, is_restarted: bool) -> Result<Value> {
+    USUAL_PODS.object(index, is_restarted)
 }
 
 /// Returns the command that repeats a calibration.
@@ -148,6 +187,9 @@ fn command(args: &CalibrateArgs) -> String {
         command += " --quick";
     } else {
         command += &format!(" --objects {} --rounds {}", args.objects, args.rounds);
+    }
+    if let Some(file) = &args.extend {
+        command += &format!(" --extend {}", file.display());
     }
     if let Some(file) = &args.out {
         command += &format!(" --out {}", file.display());

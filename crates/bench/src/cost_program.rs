@@ -24,12 +24,18 @@ pub(crate) fn cost_program(chosen: Option<&Path>) -> Result<PathBuf> {
     Ok(program)
 }
 
-/// Creates an object with its status. Creates its namespace if it does not exist.
-pub(crate) fn create(server: &Server, object: &Value) -> Result<()> {
+/// Creates or replaces an object with its status, and returns the stored object. Creates its namespace if it
+/// does not exist.
+pub(crate) fn create(server: &Server, object: &Value) -> Result<Value> {
     if let Some(name) = object["metadata"]["namespace"].as_str() {
         // The namespace may exist.
         let _ = server.create(&json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}}));
     }
-    let created = server.create_or_replace(object);
-    created.map(drop).with_context(|| format!("cannot create an object of the kind {}", object["kind"]))
+    let mut object = object.clone();
+    // The server assigns another uid. A uid in an object that replaces it would be a precondition.
+    if let Some(metadata) = object["metadata"].as_object_mut() {
+        metadata.remove("uid");
+    }
+    let created = server.create_or_replace(&object);
+    created.with_context(|| format!("cannot write an object of the kind {}", object["kind"]))
 }

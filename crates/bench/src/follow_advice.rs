@@ -3,7 +3,8 @@
 //! measures again.
 //!
 //! The operator is the program of crates/bench/go: a shared informer of client-go on all Pods, and a handler.
-//! It reads only metadata, so the condition of the advice is true.
+//! It reads only metadata, so the condition of the advice is true. Each Pod changes several times before the
+//! memory is measured, as in the calibration of the model.
 
 use std::io::Write;
 use std::net::{Ipv4Addr, SocketAddr};
@@ -11,7 +12,7 @@ use std::path::{Path, PathBuf};
 use std::process::Stdio;
 use std::time::Duration;
 
-use anyhow::{Context as _, Result, ensure};
+use anyhow::{Context as _, Result, bail, ensure};
 use clap::Args;
 use kube_testserver::Server;
 use serde::Deserialize;
@@ -20,9 +21,9 @@ use tokio::io::AsyncReadExt as _;
 use tokio::process::Command;
 use tokio::time::{Instant, sleep};
 
-use crate::calibrate::pods_of_a_cluster;
+use crate::calibrate::{CHANGES, pod_of_a_cluster};
 use crate::cli::positive;
-use crate::client::Report;
+use crate::client::{Order, Report};
 use crate::contenders::{CLIENT_GO, NO_GO, build_go, has_go};
 use crate::cost_program::{cost_program, create};
 use crate::process::{Process, REST_INTERVAL, Statistics};
@@ -32,6 +33,11 @@ const NAMESPACE: &str = "operators";
 const OPERATOR: &str = "pod-operator";
 /// The change that the operator supports.
 const METADATA_ONLY: &str = "metadata only";
+/// The number of Pods that change before the operator must have received the changes. A smaller number than
+/// the history of the server, so the watch never expires.
+const CHANGED_AT_ONCE: usize = 1_000;
+/// The number of events that the server keeps.
+const HISTORY: usize = 16_384;
 /// The interval in which the peak memory of `kubectl informer cost` is read.
 const PEAK_INTERVAL: Duration = Duration::from_millis(5);
 
@@ -109,7 +115,9 @@ pub(crate) async fn follow_advice(args: &FollowAdviceArgs, out: &mut impl Write)
     let kubeconfig = folder.join("kubeconfig");
     std::fs::write(&kubeconfig, listening.kubeconfig())?;
 
-    let before = resident(&operator, &kubeconfig, false, args.objects, folder).await?;
+    let objects = args.objects;
+    let operator = Operator { program: &operator, kubeconfig: &kubeconfig, folder, server: &server, objects };
+    let before = operator.resident(false).await?;
     writeln!(out, "the operator caches {} Pods: {} of resident memory", args.objects, mib(before))?;
     let cost = cost(&cost_program, &kubeconfig, &[]).await?;
     let row = cost.report.resources.first().context("the report contains no resource")?;
@@ -119,7 +127,7 @@ pub(crate) async fn follow_advice(args: &FollowAdviceArgs, out: &mut impl Write)
     let advice = cost.report.advice.iter().find(|advice| advice.keeps_library);
     let advice = advice.context("the report contains no advice for client-go")?;
     ensure!(advice.change == METADATA_ONLY, "the first advice is {:?}", advice.change);
-    let after = resident(&operator, &kubeconfig, true, args.objects, folder).await?;
+    let after = operator.resident(true).await?;
     let watched = self::cost(&cost_program, &kubeconfig, &["--duration", "2s"]).await?;
 
     writeln!(out, "first advice: {}\n{}", advice.change, serde_json::to_string_pretty(&advice.code)?)?;
@@ -153,8 +161,8 @@ fn mib(bytes: u64) -> String {
 /// Creates a server with Pods, and with the workload and the rights of the operator.
 fn filled_server(objects: usize) -> Result<Server> {
     // The Pods contain the managedFields of a real cluster.
-    let server =
-        Server::builder().seed(1).require_token(false).validation(false).field_ownership(false).build();
+    let builder = Server::builder().seed(1).require_token(false).validation(false).field_ownership(false);
+    let server = builder.history(HISTORY).build();
     let created = |object: Value| create(&server, &object);
     let rbac = "rbac.authorization.k8s.io";
     let metadata = json!({"name": OPERATOR, "namespace": NAMESPACE});
@@ -175,34 +183,63 @@ fn filled_server(objects: usize) -> Result<Server> {
             "template": {"metadata": {"labels": {"app": OPERATOR}}, "spec": {"serviceAccountName": OPERATOR, "containers": [{"name": "operator", "image": "operator"}]}},
         },
     }))?;
-    for pod in pods_of_a_cluster(objects) {
-        created(pod?)?;
+    for index in 0..objects {
+        created(pod_of_a_cluster(index, false)?)?;
     }
     Ok(server)
 }
 
-/// Returns the resident memory of the operator after its initial list, in bytes.
-async fn resident(
-    operator: &Path,
-    kubeconfig: &Path,
-    is_metadata_only: bool,
+/// The program of the operator, and its Pods.
+struct Operator<'a> {
+    program: &'a Path,
+    kubeconfig: &'a Path,
+    /// The folder of the logs.
+    folder: &'a Path,
+    server: &'a Server,
     objects: usize,
-    folder: &Path,
-) -> Result<u64> {
-    let mut command = Command::new(operator);
-    command.arg("--kubeconfig").arg(kubeconfig).args(["-content-type", "application/json"]);
-    if is_metadata_only {
-        command.arg("-metadata-only");
+}
+
+impl Operator<'_> {
+    /// Returns its resident memory after each Pod has changed several times, in bytes.
+    async fn resident(&self, is_metadata_only: bool) -> Result<u64> {
+        let mut command = Command::new(self.program);
+        command.arg("--kubeconfig").arg(self.kubeconfig).args(["-content-type", "application/json"]);
+        if is_metadata_only {
+            command.arg("-metadata-only");
+        }
+        let mut process = Process::spawn("operator", command, &self.folder.join("logs"))?;
+        match process.receive().await? {
+            Report::Synced(synced) => ensure!(synced == self.objects, "the operator cached {synced} objects"),
+            other => bail!("unexpected message of the operator: {other:?}"),
+        }
+        for change in 0..CHANGES {
+            // The last change is the same state as in the calibration.
+            self.change_all((CHANGES - change) % 2 == 1, &mut process).await?;
+        }
+        process.rest(REST_INTERVAL).await?;
+        let resident = process.memory()?.resident;
+        process.stop().await?;
+        Ok(resident)
     }
-    let mut process = Process::spawn("operator", command, &folder.join("logs"))?;
-    match process.receive().await? {
-        Report::Synced(synced) => ensure!(synced == objects, "the operator cached {synced} objects"),
-        other => anyhow::bail!("unexpected message of the operator: {other:?}"),
+
+    /// Changes all Pods, and waits until the operator has received the changes.
+    async fn change_all(&self, is_restarted: bool, process: &mut Process) -> Result<()> {
+        for first in (0..self.objects).step_by(CHANGED_AT_ONCE) {
+            let mut version = 0;
+            for index in first..self.objects.min(first + CHANGED_AT_ONCE) {
+                let written = create(self.server, &pod_of_a_cluster(index, is_restarted)?)?;
+                let written =
+                    written["metadata"]["resourceVersion"].as_str().context("no resourceVersion")?;
+                version = version.max(written.parse()?);
+            }
+            process.send(&Order::Until { version, measured: false }).await?;
+            match process.receive().await? {
+                Report::Reached { .. } => {}
+                other => bail!("unexpected message of the operator: {other:?}"),
+            }
+        }
+        Ok(())
     }
-    process.rest(REST_INTERVAL).await?;
-    let resident = process.memory()?.resident;
-    process.stop().await?;
-    Ok(resident)
 }
 
 /// Runs `kubectl informer cost` for the operator.

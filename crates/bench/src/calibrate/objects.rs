@@ -87,7 +87,7 @@ impl Content {
         let mut created = pod.created();
         let mut spec = created["spec"].take();
         if let Some(containers) = spec["containers"].as_array_mut() {
-            containers.truncate(self.entries);
+            resize(containers, self.entries);
         }
         let labels = json!({"app": pod.name()});
         let mut fields = json!({
@@ -159,6 +159,17 @@ pub(super) fn merge(target: &mut Value, patch: Value) {
             target.extend(patch);
         }
         (target, patch) => *target = patch,
+    }
+}
+
+/// Adds copies of the last item with other names, or removes items. At least one item remains.
+pub(super) fn resize(items: &mut Vec<Value>, wanted: usize) {
+    items.truncate(wanted.max(1));
+    while let Some(mut item) = items.last().cloned()
+        && items.len() < wanted
+    {
+        item["name"] = format!("sidecar-{}", items.len()).into();
+        items.push(item);
     }
 }
 

@@ -34,9 +34,44 @@ impl Measurement {
     }
 }
 
-/// Computes the coefficients of each library from the workloads of the training. `command` has measured the
-/// memory.
-pub(super) fn calibration(command: String, versions: Versions, measured: &[Measurement]) -> Calibration {
+/// The commands that measured the memory, and the measured versions.
+#[derive(Clone, Default)]
+pub(super) struct Origin {
+    pub(super) command: String,
+    /// The command that measured the workloads of `Part::Later`.
+    pub(super) later_command: String,
+    pub(super) versions: Versions,
+}
+
+/// The tables of workloads.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Group {
+    Fitted,
+    HeldOut,
+    /// Measured after the model was final.
+    Later,
+}
+
+impl Group {
+    fn of(tested: &Tested) -> Self {
+        match (tested.is_held_out, tested.is_later) {
+            (false, _) => Self::Fitted,
+            (true, false) => Self::HeldOut,
+            (true, true) => Self::Later,
+        }
+    }
+
+    fn header(self) -> &'static str {
+        match self {
+            Self::Fitted => "Fitted workload",
+            Self::HeldOut => "Held-out workload",
+            Self::Later => "Workload, measured after the model was final",
+        }
+    }
+}
+
+/// Computes the coefficients of each library from the workloads of the training.
+pub(super) fn calibration(origin: Origin, measured: &[Measurement]) -> Calibration {
     let mut names: Vec<&str> = Vec::new();
     for measurement in measured {
         if !names.contains(&&*measurement.contender) {
@@ -49,7 +84,8 @@ pub(super) fn calibration(command: String, versions: Versions, measured: &[Measu
         calibrated(name, &measured)
     };
     let libraries = names.iter().map(of).collect();
-    Calibration { command, versions, allocator: "malloc of glibc".into(), libraries }
+    let Origin { command, later_command, versions } = origin;
+    Calibration { command, later_command, versions, allocator: "malloc of glibc".into(), libraries }
 }
 
 fn calibrated(name: &str, measured: &[&Measurement]) -> Calibrated {
@@ -61,7 +97,8 @@ fn calibrated(name: &str, measured: &[&Measurement]) -> Calibrated {
     let tested = |measured: &&Measurement| Tested {
         workload: measured.workload.name.to_owned(),
         resource: measured.workload.kind().plural().to_owned(),
-        is_held_out: measured.workload.part == Part::HeldOut,
+        is_held_out: measured.workload.part != Part::Training,
+        is_later: measured.workload.part == Part::Later,
         features: measured.features,
         measured: measured.median(),
         rounds: measured.rounds.clone(),
@@ -95,15 +132,15 @@ fn ratio(tested: &Tested) -> f64 {
     tested.predicted as f64 / tested.measured as f64
 }
 
-/// Formats the measurements of the held-out or of the fitted workloads as a table in Markdown.
-pub(super) fn measurements(calibration: &Calibration, is_held_out: bool) -> String {
-    let kind = if is_held_out { "Held-out workload" } else { "Fitted workload" };
+/// Formats the measurements of a group of workloads as a table in Markdown.
+pub(super) fn measurements(calibration: &Calibration, group: Group) -> String {
+    let kind = group.header();
     let mut text = format!(
         "| Library | {kind} | Objects | Measured, MiB | Predicted, MiB | Predicted / measured |\n|---|---|---:|---:|---:|---:|\n"
     );
     let mib = |bytes: u64| bytes as f64 / f64::from(1 << 20);
     for library in &calibration.libraries {
-        for tested in library.workloads.iter().filter(|tested| tested.is_held_out == is_held_out) {
+        for tested in library.workloads.iter().filter(|tested| Group::of(tested) == group) {
             // Writing to a string cannot fail.
             let _ = writeln!(
                 text,
@@ -123,12 +160,15 @@ pub(super) fn measurements(calibration: &Calibration, is_held_out: bool) -> Stri
 /// Formats the largest error of each library as a table in Markdown.
 pub(super) fn errors(calibration: &Calibration) -> String {
     let mut text = String::from(
-        "| Library | Largest error, held out | Largest error, fitted workloads |\n|---|---:|---:|\n",
+        "| Library | Largest error, fitted | Largest error, held out | Largest error, after the model was final |\n|---|---:|---:|---:|\n",
     );
     for library in &calibration.libraries {
-        let percent = |error: f64| 100.0 * error;
-        let (held_out, training) = (percent(library.held_out_error), percent(library.training_error));
-        let _ = writeln!(text, "| {} | {held_out:.1} % | {training:.1} % |", library.name);
+        let [fitted, held_out, later] = [Group::Fitted, Group::HeldOut, Group::Later].map(|group| {
+            let tested = library.workloads.iter().filter(|tested| Group::of(tested) == group);
+            let largest = tested.map(|tested| (ratio(tested) - 1.0).abs()).reduce(f64::max);
+            largest.map_or("not measured".to_owned(), |error| format!("{:.1} %", 100.0 * error))
+        });
+        let _ = writeln!(text, "| {} | {fitted} | {held_out} | {later} |", library.name);
     }
     text
 }
@@ -148,10 +188,22 @@ pub(super) fn write_page(calibration: &Calibration, page: &Path) -> Result<()> {
 
 /// Formats the section of the page.
 fn section(calibration: &Calibration) -> String {
-    let Calibration { versions, allocator, command, .. } = calibration;
+    let Calibration { versions, allocator, command, later_command, .. } = calibration;
+    let is_measured =
+        calibration.libraries.iter().flat_map(|library| &library.workloads).any(|tested| tested.is_later);
+    let (later, measured, commands) = if is_measured {
+        (
+            measurements(calibration, Group::Later),
+            "The first command measured the fitted and the held-out workloads, and the second command measured the workloads after the\nmodel was final.",
+            format!("{command}\n{later_command}"),
+        )
+    } else {
+        let missing = "The workloads for a test after the model was final are not measured yet.\n";
+        (missing.to_owned(), "This command measured the workloads.", command.clone())
+    };
     format!(
-        "{}\n{}\nThis command measured both tables, with client-go {}, {}, kube-runtime {} and the {allocator}:\n\n```text\n{command}\n```\n",
-        measurements(calibration, true),
+        "{}\n{later}\n{}\n{measured} The versions are client-go {}, {}, kube-runtime {} and the {allocator}:\n\n```text\n{commands}\n```\n",
+        measurements(calibration, Group::HeldOut),
         errors(calibration),
         versions.client_go,
         versions.go,
@@ -164,7 +216,7 @@ fn section(calibration: &Calibration) -> String {
 /// # Errors
 ///
 /// Fails if this program does not have a measured workload.
-pub(super) fn read(file: &Path) -> Result<(Calibration, Vec<Measurement>)> {
+pub(super) fn read(file: &Path) -> Result<(Origin, Vec<Measurement>)> {
     let json = std::fs::read(file).with_context(|| format!("cannot read {}", file.display()))?;
     let stored: Calibration = serde_json::from_slice(&json)
         .with_context(|| format!("{} is not an output of this command", file.display()))?;
@@ -181,7 +233,8 @@ pub(super) fn read(file: &Path) -> Result<(Calibration, Vec<Measurement>)> {
             });
         }
     }
-    Ok((stored, measured))
+    let Calibration { command, later_command, versions, .. } = stored;
+    Ok((Origin { command, later_command, versions }, measured))
 }
 
 /// Returns the versions of the measured programs.
@@ -234,7 +287,8 @@ mod tests {
     async fn linear_memory_is_predicted_exactly() -> Result<()> {
         let linear =
             |features: &Features| 2e7 + 900.0 * features.objects as f64 + 1.2 * features.text_bytes as f64;
-        let outcome = calibration(String::new(), versions().await?, &measurements_of(linear));
+        let origin = Origin { versions: versions().await?, ..Origin::default() };
+        let outcome = calibration(origin, &measurements_of(linear));
         let library = &outcome.libraries[0];
         assert!(library.held_out_error < 0.001 && library.training_error < 0.001, "{library:?}");
         assert!((library.coefficients.inputs["textByte"] - 1.2).abs() < 0.01, "{library:?}");
@@ -246,11 +300,9 @@ mod tests {
     #[test]
     fn held_out_workloads_are_not_fitted() {
         let mut measured = measurements_of(|features| 1e7 + features.text_bytes as f64);
-        let fitted = |measured: &[Measurement]| {
-            calibration(String::new(), Versions::default(), measured).libraries.remove(0)
-        };
+        let fitted = |measured: &[Measurement]| calibration(Origin::default(), measured).libraries.remove(0);
         let before = fitted(&measured);
-        for measurement in measured.iter_mut().filter(|one| one.workload.part == Part::HeldOut) {
+        for measurement in measured.iter_mut().filter(|one| one.workload.part != Part::Training) {
             measurement.rounds = vec![1_000_000_000];
         }
         let after = fitted(&measured);
@@ -263,11 +315,11 @@ mod tests {
     fn page_contains_the_measured_errors() -> Result<()> {
         let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
         let file = root.join("crates/cli/src/cost/coefficients.json");
-        let (stored, measured) = read(&file)?;
+        let (origin, measured) = read(&file)?;
         let page = std::fs::read_to_string(root.join("docs/cost.md"))?;
-        assert_eq!(page::with_generated(&page, "calibrate", &section(&stored))?, page);
+        let again = calibration(origin, &measured);
+        assert_eq!(page::with_generated(&page, "calibrate", &section(&again))?, page);
         // The file contains the output of this program, without later changes.
-        let again = calibration(stored.command.clone(), stored.versions.clone(), &measured);
         assert_eq!(serde_json::to_string_pretty(&again)? + "\n", std::fs::read_to_string(&file)?);
         Ok(())
     }

@@ -68,7 +68,7 @@ async fn sampled(workload: &Workload, cost_program: &Path) -> Result<Features> {
         )?;
     }
     for index in 0..SAMPLE {
-        create(&server, &workload.object(index)?)?;
+        create(&server, &workload.object(index, true)?)?;
     }
     let listening = server.listen(SocketAddr::from((Ipv4Addr::LOCALHOST, 0))).await?;
     let temporary = tempfile::tempdir()?;

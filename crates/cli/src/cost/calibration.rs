@@ -42,6 +42,9 @@ pub(crate) struct Features {
 pub(crate) struct Calibration {
     /// The command that measured the memory and wrote this document.
     pub(crate) command: String,
+    /// The command that measured the workloads with `is_later`.
+    #[serde(default)]
+    pub(crate) later_command: String,
     pub(crate) versions: Versions,
     /// The allocator of the measured programs in Rust.
     pub(crate) allocator: String,
@@ -49,7 +52,7 @@ pub(crate) struct Calibration {
 }
 
 /// The measured versions.
-#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub(crate) struct Versions {
     pub(crate) kube_informer: String,
@@ -66,7 +69,7 @@ pub(crate) struct Calibrated {
     pub(crate) coefficients: Coefficients,
     /// The largest relative error of the workloads to which the coefficients are fitted.
     pub(crate) training_error: f64,
-    /// The largest relative error of the held-out workloads.
+    /// The largest relative error of all held-out workloads.
     pub(crate) held_out_error: f64,
     pub(crate) workloads: Vec<Tested>,
 }
@@ -90,6 +93,9 @@ pub(crate) struct Tested {
     pub(crate) resource: String,
     /// Whether the coefficients were not fitted to this workload.
     pub(crate) is_held_out: bool,
+    /// Whether this held-out workload was chosen and measured after the inputs of the model were final.
+    #[serde(default)]
+    pub(crate) is_later: bool,
     pub(crate) features: Features,
     /// The median of the resident memory in all rounds, in bytes.
     pub(crate) measured: u64,
