@@ -105,7 +105,7 @@ pub fn run(arguments: impl IntoIterator<Item = OsString>) -> Result<ExitCode, Fa
     }
 }
 
-/// The commands that connect to no server. They reject the flags that select a server.
+/// The commands that do not connect to a server, and reject the flags that select a server.
 const OFFLINE_COMMANDS: [&str; 3] = ["serve", "completion", "man"];
 
 /// Returns the command line with all flags. The help of each command contains only flags that it uses.

@@ -210,7 +210,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn overloaded_server_is_asked_again_and_then_named() {
+    async fn request_to_overloaded_server_is_repeated_and_then_reported() {
         for (status, requests) in [(503, 4), (429, 4), (504, 4), (500, 1), (403, 1)] {
             let count = Arc::new(AtomicU64::new(0));
             let counter = count.clone();

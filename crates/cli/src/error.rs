@@ -91,7 +91,7 @@ impl CliError {
     }
 }
 
-/// Checks that the folder of an output file exists, so that a command fails before its work and not after it.
+/// Checks that the folder of an output file exists. A command calls this before its work.
 ///
 /// # Errors
 ///

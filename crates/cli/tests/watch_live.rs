@@ -164,7 +164,7 @@ async fn output_without_terminal_is_rejected() {
 }
 
 #[tokio::test]
-async fn closed_terminal_ends_the_program() {
+async fn program_exits_if_terminal_is_closed() {
     let cluster = Cluster::start().await;
     cluster.create_map("a", "1");
     let mut terminal = live(&cluster, &["cm"], 80, 10);

@@ -97,7 +97,8 @@ impl<'a> Authors<'a> {
     }
 
     /// Returns the manager of an update with these changes, and its subresource: `kubelet (status)`. This is
-    /// the latest manager of a change. Of several, it is the manager of the most changes.
+    /// the latest manager of a change. If several managers are the latest, it is the manager of the most
+    /// changes.
     pub(super) fn writer<'b>(&self, changes: impl Iterator<Item = (&'b FieldPath, bool)>) -> Option<String> {
         let mut counts = BTreeMap::new();
         for (path, is_removed) in changes {

@@ -46,7 +46,7 @@ pub(crate) enum FieldValue {
 /// One update of an object, without the values of fields.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(crate) struct Update {
-    /// The field manager, with its subresource: `kubelet (status)`. `None` if managedFields do not name it.
+    /// The field manager, with its subresource: `kubelet (status)`. `None` if it is unknown.
     pub(crate) writer: Option<String>,
     /// The first 200 fields that differ. Empty for the creation of the object.
     pub(crate) paths: Vec<FieldPath>,

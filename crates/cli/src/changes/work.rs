@@ -1,4 +1,4 @@
-//! Counts the steps of a comparison in tests, so that a test can check how the work grows.
+//! Counts the steps of a comparison. Tests compare the steps for small and for large objects.
 
 #[cfg(test)]
 thread_local! {

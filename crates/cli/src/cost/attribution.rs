@@ -1,4 +1,4 @@
-//! Names the writer of an event, and the fields that it changed. Does no I/O.
+//! Returns the writer of an event, and the fields that it changed. Does no I/O.
 
 use serde_json::Value;
 

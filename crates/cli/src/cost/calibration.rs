@@ -93,7 +93,7 @@ pub(crate) struct Tested {
     pub(crate) resource: String,
     /// Whether the coefficients were not fitted to this workload.
     pub(crate) is_held_out: bool,
-    /// Whether this held-out workload was chosen and measured after the inputs of the model were final.
+    /// True if this held-out workload was chosen and measured after the inputs of the model were final.
     #[serde(default)]
     pub(crate) is_later: bool,
     pub(crate) features: Features,

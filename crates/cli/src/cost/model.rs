@@ -109,7 +109,7 @@ mod tests {
     const MAX_HELD_OUT_ERROR: f64 = 0.15;
 
     /// The workloads with a larger error. They were measured after the model was final, and have many small
-    /// keys. The page docs/cost.md names them.
+    /// keys. The page docs/cost.md lists these workloads.
     const MISSED: [(Library, &str); 4] = [
         (Library::ClientGo, "ConfigMaps, 150 small keys"),
         (Library::ClientGo, "Secrets, 80 small keys"),

@@ -139,7 +139,7 @@ pub(crate) async fn record(session: &Session, flags: &RecordFlags) -> Result<Exi
     Ok(ExitStatus::Success)
 }
 
-/// Returns the result of a recording that ended before the first list was complete.
+/// Returns the result of a recording that stopped before the first list was complete.
 fn without_list(end: End, file: &Path) -> Result<ExitStatus, CliError> {
     let problem = format!("no list was complete, so {} was not written", file.display());
     if end == End::Interrupted {
@@ -224,7 +224,7 @@ async fn follow(
     }
 }
 
-/// Changes the progress of a resource. Prints the number of objects when the last list ends.
+/// Changes the progress of a resource. Prints the number of objects when the last list is complete.
 fn advance(progress: &mut [Progress], number: usize, new: Progress, labels: &[&str], objects: usize) {
     let was_listing = std::mem::replace(&mut progress[number], new) == Progress::Listing;
     if was_listing && !progress.contains(&Progress::Listing) {

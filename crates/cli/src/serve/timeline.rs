@@ -44,7 +44,7 @@ struct Collection {
 
 impl Collection {
     /// Parses the path and the query of a list or a watch. The query also contains parameters of one request,
-    /// for example a limit. They do not change the collection.
+    /// for example a limit, which do not change the collection.
     fn parse(url: &str) -> Option<Self> {
         let (path, query) = url.split_once('?').unwrap_or((url, ""));
         let parts: Vec<&str> = path.trim_matches('/').split('/').collect();

@@ -64,7 +64,7 @@ pub(crate) async fn watch(
     result.map(End::status)
 }
 
-/// Waits until the state is saved. A second Ctrl-C ends the wait, and the file is then not written.
+/// Waits until the state is saved. A second Ctrl-C stops the wait, and the file is then not written.
 async fn saved(
     save: impl Future<Output = Result<(), CliError>>,
     interrupt: impl Future<Output = ()>,
@@ -93,7 +93,7 @@ mod tests {
     use super::*;
 
     #[tokio::test]
-    async fn interrupted_save_is_no_success() {
+    async fn interrupted_save_is_not_successful() {
         let end = saved(pending(), ready(()), End::Done).await.unwrap();
         assert_eq!(end, End::Interrupted);
         let end = saved(ready(Ok(())), ready(()), End::Done).await.unwrap();

@@ -110,7 +110,7 @@ impl Output {
         }
     }
 
-    /// Waits until the live table must be drawn, or the user ends it. Without a live table, waits
+    /// Waits until the live table must be drawn, or until the user closes it. Without a live table, waits
     /// indefinitely.
     ///
     /// # Cancel safety
@@ -132,7 +132,7 @@ impl Output {
         self.live.as_mut().map_or(Ok(()), |live| live.draw())
     }
 
-    /// Ends the live table and restores the terminal. Later calls print lines.
+    /// Closes the live table and restores the terminal. Later calls print lines.
     pub(super) fn leave(&mut self) {
         if let Some(live) = self.live.take() {
             let summary = live.summary();

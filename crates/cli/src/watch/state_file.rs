@@ -1,6 +1,6 @@
 //! `StateFile`: the objects at the end of a watch, for `--since` of the next watch.
 //!
-//! The file consists of frames with checksums: a header, blocks of compressed objects, and an end. Each
+//! The file consists of frames with checksums: a header, blocks of compressed objects, and a last frame. Each
 //! object is the JSON of the server. Only the owner can read the file. Values of Secrets are replaced by
 //! keyed hashes, so the next watch can tell which values changed.
 

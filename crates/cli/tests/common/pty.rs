@@ -108,7 +108,7 @@ impl Terminal {
 
     /// Closes the terminal, as when its window is closed. Returns the exit code of the program.
     pub(crate) async fn hang_up(mut self) -> Option<i32> {
-        // The thread ends at the next output, because nothing receives it.
+        // The thread stops at the next output, because the receiver is dropped.
         drop((self.master, self.user, self.chunks));
         timeout(MAX_WAIT, self.child.wait()).await.expect("the program exits").unwrap().code()
     }
@@ -137,7 +137,7 @@ fn set_size(terminal: &File, width: u16, height: u16) {
     tcsetwinsize(terminal, size).unwrap();
 }
 
-/// Reads the output of the program in a thread, which ends when all users have closed the terminal.
+/// Reads the output of the program in a thread, which stops when all users have closed the terminal.
 fn read(mut master: File) -> mpsc::Receiver<Vec<u8>> {
     let (sender, chunks) = mpsc::channel(MAX_CHUNKS);
     std::thread::spawn(move || {

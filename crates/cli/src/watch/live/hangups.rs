@@ -10,7 +10,7 @@ pub(super) struct Hangups {
 }
 
 impl Hangups {
-    /// Installs the handler. It stays installed until the program ends.
+    /// Installs the handler. It stays installed until the program exits.
     pub(super) fn new() -> Self {
         Self {
             #[cfg(unix)]

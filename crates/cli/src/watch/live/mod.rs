@@ -60,7 +60,7 @@ pub(super) struct Live {
     /// The keys and changes of the size. `None` after the end of the input.
     input: Option<EventStream>,
     hangups: Hangups,
-    /// The last field, because the terminal is restored after the input ends.
+    /// The last field, because the input must stop before the terminal is restored.
     screen: Screen,
 }
 
@@ -122,7 +122,7 @@ impl Live {
         self.message = Some((text.to_owned(), Instant::now()));
     }
 
-    /// Waits until the screen must be drawn, or until the user ends the program.
+    /// Waits until the screen must be drawn, or until the user stops the program.
     ///
     /// # Cancel safety
     ///
@@ -170,7 +170,7 @@ impl Live {
         Wake::Redraw
     }
 
-    /// Draws the screen, unless it was drawn a short time ago. [`next`](Self::next) then draws it later.
+    /// Draws the screen. If the last drawing was a short time ago, [`next`](Self::next) draws it later.
     ///
     /// # Errors
     ///
