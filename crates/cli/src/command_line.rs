@@ -6,7 +6,6 @@ use clap::{
     Args as _, CommandFactory as _, FromArgMatches as _, Parser, Subcommand,
     error::{ContextKind, ContextValue, ErrorKind},
 };
-use tokio::runtime::Builder;
 
 use crate::{
     check::{CheckFlags, check},
@@ -19,6 +18,7 @@ use crate::{
     flags::ConnectionFlags,
     interrupt::interrupted,
     record::{RecordFlags, record},
+    runtime::block_on,
     serve::{ServeFlags, serve},
     terminal::Terminal,
     watch::{WatchFlags, watch},
@@ -210,15 +210,6 @@ fn interruptible(
             () = interrupted() => Ok(ExitStatus::Interrupted),
         }
     })
-}
-
-fn block_on(command: impl Future<Output = Result<ExitStatus, CliError>>) -> Result<ExitStatus, CliError> {
-    let runtime = Builder::new_multi_thread().worker_threads(2).enable_all().build();
-    let runtime = runtime.map_err(|error| CliError::Command(Box::new(error)))?;
-    let result = runtime.block_on(command);
-    // A blocking task can run without end, for example the exec plugin of a kubeconfig.
-    runtime.shutdown_background();
-    result
 }
 
 /// Returns the problem and the suggestion of clap's error as one line, without the usage.

@@ -2,6 +2,9 @@
 
 use std::process::ExitCode;
 
+/// The exit code after Ctrl-C: 128 and the number of SIGINT, as shells report it.
+pub(crate) const INTERRUPTED: u8 = 130;
+
 /// The result of a command.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum ExitStatus {
@@ -27,8 +30,7 @@ impl From<ExitStatus> for ExitCode {
             ExitStatus::Usage => 2,
             ExitStatus::Negative => 3,
             ExitStatus::TimedOut => 4,
-            // 128 and the number of SIGINT, as shells report it.
-            ExitStatus::Interrupted => 130,
+            ExitStatus::Interrupted => INTERRUPTED,
         })
     }
 }

@@ -29,6 +29,7 @@ mod interrupt;
 mod output;
 mod record;
 mod resources;
+mod runtime;
 mod selectors;
 mod serve;
 mod terminal;

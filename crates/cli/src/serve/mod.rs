@@ -15,7 +15,6 @@ use kube_operator::recorded_bodies;
 use kube_testserver::Server;
 use tokio::{
     io::{AsyncBufReadExt as _, BufReader},
-    runtime::Builder,
     time::sleep,
 };
 
@@ -24,6 +23,7 @@ use crate::{
     exit::ExitStatus,
     interrupt::interrupted,
     output::{counted, note, print_text},
+    runtime::block_on,
 };
 use timeline::{Action, Timeline};
 
@@ -61,7 +61,6 @@ fn speed(text: &str) -> Result<f64, String> {
 ///
 /// Fails if the file cannot be read, contains no list, or if the port is in use.
 pub(crate) fn serve(flags: &ServeFlags) -> Result<ExitStatus, CliError> {
-    let failed = |error| CliError::Command(Box::new(error));
     let recorded = recorded_bodies(&flags.file).map_err(|error| CliError::Command(Box::new(error)))?;
     let timeline = Timeline::new(&recorded.bodies);
     let is_complete = recorded.is_complete;
@@ -75,16 +74,12 @@ pub(crate) fn serve(flags: &ServeFlags) -> Result<ExitStatus, CliError> {
             flags.file.display()
         ));
     }
-    let runtime = Builder::new_multi_thread().worker_threads(2).enable_all().build().map_err(failed)?;
-    let result = runtime.block_on(async {
+    block_on(async {
         tokio::select! {
             result = run(flags, timeline) => result,
             () = interrupted() => Ok(ExitStatus::Interrupted),
         }
-    });
-    // A thread can wait for a line of standard input.
-    runtime.shutdown_background();
-    result
+    })
 }
 
 async fn run(flags: &ServeFlags, timeline: Timeline) -> Result<ExitStatus, CliError> {

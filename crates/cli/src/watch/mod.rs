@@ -21,6 +21,7 @@ use crate::{
 };
 use event_loop::{End, Watch, reached};
 pub(crate) use flags::WatchFlags;
+pub(crate) use live::restore as restore_terminal;
 pub(crate) use targets::targets;
 
 /// Prints the changes of objects until the goal is reached, the time is over, or the user presses Ctrl-C.

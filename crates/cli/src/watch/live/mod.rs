@@ -29,6 +29,7 @@ use hangups::Hangups;
 use health::Health;
 use rows::Rows;
 use screen::Screen;
+pub(crate) use screen::restore;
 
 /// The time between two updates of the screen.
 const PERIOD: Duration = Duration::from_millis(250);

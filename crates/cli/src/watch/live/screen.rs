@@ -100,14 +100,14 @@ fn restore_before_panics() {
 }
 
 /// Restores the terminal, once.
-fn restore() {
+pub(crate) fn restore() {
     if !IS_ACTIVE.swap(false, Ordering::SeqCst) {
         return;
     }
-    let mut bytes = Vec::new();
-    // A closed terminal needs no restoration.
-    let _ = queue_leave(&mut bytes).map(|()| write(&bytes));
+    // A closed terminal needs no restoration. A blocked terminal accepts only this setting.
     let _ = disable_raw_mode();
+    let mut bytes = Vec::new();
+    let _ = queue_leave(&mut bytes).map(|()| write(&bytes));
 }
 
 fn queue_enter(out: &mut Vec<u8>) -> io::Result<()> {
