@@ -12,7 +12,7 @@ use tokio::process::Command;
 const MAX_PICTURE_BYTES: u64 = 150_000;
 
 fn start(arguments: &[&str], width: u16, height: u16) -> Result<Console> {
-    let mut command = Command::new(env!("CARGO_BIN_EXE_kubectl_plugin"));
+    let mut command = Command::new(env!("CARGO_BIN_EXE_terminal-program"));
     command.args(arguments).arg("--demo").env("TERM", "xterm-256color").env_remove("NO_COLOR");
     Console::start(command, width, height)
 }
