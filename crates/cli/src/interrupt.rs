@@ -65,7 +65,8 @@ async fn exit(restore: fn()) {
     let _ = timeout(MAX_RESTORE, spawn_blocking(restore)).await;
     let report = || {
         // Standard error can also be closed.
-        let _ = writeln!(std::io::stderr(), "error: the program did not stop in time; is its output blocked?");
+        let _ =
+            writeln!(std::io::stderr(), "error: the program did not stop in time; is its output blocked?");
     };
     let _ = timeout(MAX_RESTORE, spawn_blocking(report)).await;
     process::exit(crate::exit::INTERRUPTED.into());
