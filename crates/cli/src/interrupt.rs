@@ -8,7 +8,7 @@ use tokio::{
     time::{sleep, timeout},
 };
 
-/// The time in which a command must handle a signal. A command that waits for a blocked output cannot handle it.
+/// The time in which a command must handle a signal. A command cannot handle it while its output is blocked.
 const MAX_DELAY: Duration = Duration::from_secs(5);
 /// The maximum time to restore the terminal. A blocked terminal cannot be restored completely.
 const MAX_RESTORE: Duration = Duration::from_secs(1);

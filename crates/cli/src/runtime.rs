@@ -15,7 +15,7 @@ pub(crate) fn block_on(
 ) -> Result<ExitStatus, CliError> {
     let runtime = Builder::new_multi_thread().worker_threads(2).enable_all().build();
     let runtime = runtime.map_err(|error| CliError::Command(Box::new(error)))?;
-    // The command can block its thread, so signals need a separate task. The end of the runtime stops this task.
+    // The command can block its thread, so signals need a separate task.
     let signals = runtime.spawn(receive_signals(restore_terminal));
     let result = runtime.block_on(command);
     signals.abort();
