@@ -268,7 +268,7 @@ mod tests {
             lists: 1,
             managed_bytes: managed,
             managed_values: 4,
-            managed_nodes: 3,
+            managed_nodes: 2,
             ..Features::default()
         };
         assert_eq!(features, expected);
