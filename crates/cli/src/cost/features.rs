@@ -226,7 +226,7 @@ fn go_value_bytes(field: &str) -> Option<u64> {
 ///
 /// A Go map consists of groups. A group has 8 places and 8 bytes that describe them. A map with more than one
 /// group doubles before more than 7/8 of its places are in use. A map with more than 1,024 places consists of
-/// several tables. They double one after another, so the map then has fewer places than this function returns.
+/// several tables, which double one after another. Such a map has at most the returned size.
 fn go_map_bytes(entries: u64, value_bytes: u64) -> u64 {
     const HEADER: u64 = 48;
     const KEY: u64 = 16;
