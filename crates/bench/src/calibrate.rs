@@ -91,9 +91,7 @@ pub(crate) async fn calibrate(args: &CalibrateArgs, out: &mut impl Write) -> Res
         }
         (None, Some(file)) => extended(file, args, &cost_program, out).await?,
         (None, None) => {
-            let command = command(args);
-            let versions = outcome::versions().await?;
-            let origin = Origin { later_command: command.clone(), command, versions };
+            let origin = Origin { commands: vec![command(args)], versions: outcome::versions().await? };
             let mut measured = measure(args, |_| true, out).await?;
             sampled::read_features(&mut measured, &cost_program).await?;
             (origin, measured)
@@ -130,7 +128,7 @@ async fn extended(
     let mut added = measure(args, is_new, out).await?;
     sampled::read_features(&mut added, cost_program).await?;
     measured.extend(added);
-    origin.later_command = command(args);
+    origin.commands.push(command(args));
     Ok((origin, measured))
 }
 

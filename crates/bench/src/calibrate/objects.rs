@@ -16,6 +16,21 @@ pub(super) struct Content {
     /// The number of bytes of each value of data or parameters.
     pub(super) bytes: usize,
     pub(super) managed_fields: ManagedFields,
+    pub(super) extra: Extra,
+}
+
+/// What an object contains in addition to the usual contents of its kind.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Extra {
+    Nothing,
+    /// The sizes of the values of data differ: 1, 4, 16 or 64 times the bytes of the content.
+    MixedSizes,
+    /// Labels.
+    Labels(usize),
+    /// Environment variables of the first container of a template.
+    Variables(usize),
+    /// Resources of a node.
+    Resources(usize),
 }
 
 impl Content {
@@ -28,10 +43,13 @@ impl Content {
             Kind::ConfigMap => json!({"data": self.data(&mut rng)}),
             Kind::Secret => json!({"data": self.data(&mut rng), "type": "Opaque"}),
             Kind::Node => self.node(index, revision),
-            Kind::Deployment | Kind::ReplicaSet | Kind::Pod => self.workload(&pod, revision),
+            Kind::Deployment | Kind::ReplicaSet | Kind::Pod => self.workload(&mut rng, &pod, revision),
             Kind::Database => self.database(&mut rng, index, revision),
         };
         merge(&mut object, fields);
+        if let Extra::Labels(count) = self.extra {
+            merge(&mut object["metadata"]["labels"], labels(&mut rng, count).into());
+        }
         if let Some(fields) = managed_fields(self.managed_fields, &object) {
             object["metadata"]["managedFields"] = fields;
         }
@@ -40,8 +58,12 @@ impl Content {
 
     /// Returns values whose length is a multiple of 4, so that they are valid base64.
     fn data(&self, rng: &mut Rng) -> Map<String, Value> {
+        let bytes = |entry: usize| match self.extra {
+            Extra::MixedSizes => self.bytes << (2 * (entry % 4)),
+            _ => self.bytes,
+        };
         let entry =
-            |entry| (format!("setting-{entry}.conf"), text(rng, self.bytes.next_multiple_of(4)).into());
+            |entry| (format!("setting-{entry}.conf"), text(rng, bytes(entry).next_multiple_of(4)).into());
         (0..self.entries).map(entry).collect()
     }
 
@@ -59,8 +81,13 @@ impl Content {
             let name = format!("registry.example.com/team-{}/service-{image}", image % 20);
             json!({"names": [format!("{name}@sha256:{image:064x}"), format!("{name}:1.{image}.0")], "sizeBytes": 90_000_000 + image})
         };
-        let resources =
+        let mut resources =
             json!({"cpu": "16", "memory": "65852852Ki", "pods": "110", "ephemeral-storage": "103079200Ki"});
+        if let Extra::Resources(count) = self.extra {
+            for number in 0..count {
+                resources[format!("example.com/device-{number}")] = number.to_string().into();
+            }
+        }
         json!({
             "spec": {
                 "podCIDR": format!("10.{}.{}.0/24", index / 250, index % 250), "podCIDRs": [format!("10.{}.{}.0/24", index / 250, index % 250)],
@@ -83,11 +110,14 @@ impl Content {
     }
 
     /// Returns the fields of a Deployment or ReplicaSet.
-    fn workload(&self, pod: &Pod, revision: usize) -> Value {
+    fn workload(&self, rng: &mut Rng, pod: &Pod, revision: usize) -> Value {
         let mut created = pod.created();
         let mut spec = created["spec"].take();
         if let Some(containers) = spec["containers"].as_array_mut() {
             resize(containers, self.entries);
+            if let Extra::Variables(count) = self.extra {
+                add_variables(&mut containers[0], rng, count);
+            }
         }
         let labels = json!({"app": pod.name()});
         let mut fields = json!({
@@ -143,6 +173,19 @@ fn metadata(kind: Kind, pod: &Pod, index: usize, revision: usize) -> Value {
         metadata["namespace"] = pod.namespace().into();
     }
     metadata
+}
+
+/// Returns labels with random values.
+pub(super) fn labels(rng: &mut Rng, count: usize) -> Map<String, Value> {
+    (0..count).map(|number| (format!("example.com/label-{number}"), text(rng, 12).into())).collect()
+}
+
+/// Adds environment variables with random values to a container.
+pub(super) fn add_variables(container: &mut Value, rng: &mut Rng, count: usize) {
+    let Some(variables) = container["env"].as_array_mut() else { return };
+    for number in 0..count {
+        variables.push(json!({"name": format!("VARIABLE_{number}"), "value": text(rng, 16)}));
+    }
 }
 
 /// Merges maps. Other values of `patch` replace the values of `target`.

@@ -37,9 +37,8 @@ impl Measurement {
 /// The commands that measured the memory, and the measured versions.
 #[derive(Clone, Default)]
 pub(super) struct Origin {
-    pub(super) command: String,
-    /// The command that measured the workloads of `Part::Later`.
-    pub(super) later_command: String,
+    /// In the order of the measurements. The last command measured the workloads of `Part::Later`.
+    pub(super) commands: Vec<String>,
     pub(super) versions: Versions,
 }
 
@@ -84,8 +83,8 @@ pub(super) fn calibration(origin: Origin, measured: &[Measurement]) -> Calibrati
         calibrated(name, &measured)
     };
     let libraries = names.iter().map(of).collect();
-    let Origin { command, later_command, versions } = origin;
-    Calibration { command, later_command, versions, allocator: "malloc of glibc".into(), libraries }
+    let Origin { commands, versions } = origin;
+    Calibration { commands, versions, allocator: "malloc of glibc".into(), libraries }
 }
 
 fn calibrated(name: &str, measured: &[&Measurement]) -> Calibrated {
@@ -188,26 +187,25 @@ pub(super) fn write_page(calibration: &Calibration, page: &Path) -> Result<()> {
 
 /// Formats the section of the page.
 fn section(calibration: &Calibration) -> String {
-    let Calibration { versions, allocator, command, later_command, .. } = calibration;
+    let Calibration { versions, allocator, commands, .. } = calibration;
     let is_measured =
         calibration.libraries.iter().flat_map(|library| &library.workloads).any(|tested| tested.is_later);
-    let (later, measured, commands) = if is_measured {
+    let (later, last) = if is_measured {
         (
             measurements(calibration, Group::Later),
-            "The first command measured the fitted and the held-out workloads, and the second command measured the workloads after the\nmodel was final.",
-            format!("{command}\n{later_command}"),
+            "\nThe last command measured the workloads after the model was final.",
         )
     } else {
-        let missing = "The workloads for a test after the model was final are not measured yet.\n";
-        (missing.to_owned(), "This command measured the workloads.", command.clone())
+        ("The workloads for a test after the model was final are not measured yet.\n".to_owned(), "")
     };
     format!(
-        "{}\n{later}\n{}\n{measured} The versions are client-go {}, {}, kube-runtime {} and the {allocator}:\n\n```text\n{commands}\n```\n",
+        "{}\n{later}\n{}\nThese commands measured the workloads. A command with `--extend` measures the workloads that the file does not contain.{last}\nThe versions are client-go {}, {}, kube-runtime {} and the {allocator}:\n\n```text\n{}\n```\n",
         measurements(calibration, Group::HeldOut),
         errors(calibration),
         versions.client_go,
         versions.go,
         versions.kube_runtime,
+        commands.join("\n"),
     )
 }
 
@@ -233,8 +231,8 @@ pub(super) fn read(file: &Path) -> Result<(Origin, Vec<Measurement>)> {
             });
         }
     }
-    let Calibration { command, later_command, versions, .. } = stored;
-    Ok((Origin { command, later_command, versions }, measured))
+    let Calibration { commands, versions, .. } = stored;
+    Ok((Origin { commands, versions }, measured))
 }
 
 /// Returns the versions of the measured programs.
@@ -269,7 +267,8 @@ mod tests {
                 typed_bytes: 1_000_000 * (at * at % 11),
                 dynamic_bytes: 2_000_000 * (at * at % 13),
                 managed_bytes: 900_000 * (at % 4),
-                managed_values: 20_000 * (at % 7),
+                managed_nodes: 20_000 * (at % 7),
+                go_map_bytes: 500_000 * (at % 17),
                 ..Features::default()
             };
             let resident = resident(&features) as u64;

@@ -117,6 +117,8 @@ fn scaled(sample: &Features, objects: u64) -> Features {
         lists: scale(sample.lists),
         managed_bytes: scale(sample.managed_bytes),
         managed_values: scale(sample.managed_values),
+        managed_nodes: scale(sample.managed_nodes),
+        go_map_bytes: scale(sample.go_map_bytes),
         typed_bytes: scale(sample.typed_bytes),
         dynamic_bytes: scale(sample.dynamic_bytes),
     }

@@ -6,7 +6,7 @@ use fastrand::Rng;
 use serde_json::{Map, Value, json};
 
 use super::managed_fields::{ManagedFields, managed_fields};
-use super::objects::{Content, merge, resize, text};
+use super::objects::{Content, Extra, add_variables, labels, merge, resize, text};
 use crate::pods::Pod;
 use crate::wire::Kind;
 
@@ -48,6 +48,8 @@ struct Shape {
     containers: i8,
     /// Environment variables in addition to the variables of a usual container.
     env: usize,
+    /// Additional labels.
+    labels: usize,
     /// Additional annotations, and the bytes of each annotation.
     annotations: (usize, usize),
     managed_fields: ManagedFields,
@@ -71,13 +73,29 @@ const fn pods(
     annotations: (usize, usize),
     managed_fields: ManagedFields,
 ) -> Source {
-    Source::Pods(Shape { containers, env, annotations, managed_fields })
+    Source::Pods(Shape { containers, env, labels: 0, annotations, managed_fields })
+}
+
+/// Pods with two containers, labels and annotations.
+const fn labelled_pods(labels: usize, annotations: (usize, usize)) -> Source {
+    Source::Pods(Shape { containers: 0, env: 0, labels, annotations, managed_fields: Usual })
 }
 
 const fn others(kind: Kind, entries: usize, bytes: usize, managed_fields: ManagedFields) -> Source {
-    Source::Others(Content { kind, entries, bytes, managed_fields })
+    with(kind, entries, bytes, managed_fields, Extra::Nothing)
 }
 
+const fn with(
+    kind: Kind,
+    entries: usize,
+    bytes: usize,
+    managed_fields: ManagedFields,
+    extra: Extra,
+) -> Source {
+    Source::Others(Content { kind, entries, bytes, managed_fields, extra })
+}
+
+use Extra::{Labels, MixedSizes, Resources, Variables};
 use Kind::{ConfigMap, Database, Deployment, Node, ReplicaSet, Secret};
 use ManagedFields::{Few, Many, Missing, Usual};
 
@@ -89,7 +107,7 @@ pub(super) const USUAL_PODS: Workload = training("Pods, two containers", 100, po
 ///
 /// After a change of the inputs of the model, the workloads of `Part::Later` are no longer a test of these
 /// inputs. Replace them by other workloads.
-pub(super) const ALL: [Workload; 29] = [
+pub(super) const ALL: [Workload; 36] = [
     training("Pods, single container", 150, pods(-1, 0, (0, 0), Usual)),
     training("Pods, single container without managedFields", 200, pods(-1, 0, (0, 0), Missing)),
     training("Pods, two containers, many managers", 75, pods(0, 0, (0, 0), Many)),
@@ -105,6 +123,8 @@ pub(super) const ALL: [Workload; 29] = [
     training("Secrets, small values", 400, others(Secret, 2, 200, Few)),
     training("Deployments", 100, others(Deployment, 2, 0, Usual)),
     training("Databases, one member", 200, others(Database, 1, 20, Usual)),
+    training("ConfigMaps, 150 small keys", 75, others(ConfigMap, 150, 8, Few)),
+    training("Secrets, 80 small keys", 100, others(Secret, 80, 16, Few)),
     held_out("Pods, three containers", 80, pods(1, 5, (2, 100), Usual)),
     held_out("Pods, six containers, many managers", 40, pods(4, 0, (5, 40), Many)),
     held_out("Pods, many variables and annotations", 60, pods(0, 30, (20, 60), Missing)),
@@ -112,13 +132,18 @@ pub(super) const ALL: [Workload; 29] = [
     held_out("ReplicaSets, one container", 150, others(ReplicaSet, 1, 0, Usual)),
     held_out("Secrets, Helm releases", 60, others(Secret, 1, 18_000, Few)),
     held_out("Databases, 12 members", 100, others(Database, 12, 60, Few)),
-    later("Pods, single container, a huge annotation", 20, pods(-1, 0, (1, 60_000), Usual)),
-    later("ConfigMaps, 150 small keys", 75, others(ConfigMap, 150, 8, Few)),
-    later("Deployments, four containers", 60, others(Deployment, 4, 0, Usual)),
-    later("ReplicaSets, four containers, many managers", 60, others(ReplicaSet, 4, 0, Many)),
-    later("Secrets, 80 small keys", 100, others(Secret, 80, 16, Few)),
-    later("Nodes, five images", 200, others(Node, 5, 0, Usual)),
-    later("Databases, three members, long strings", 100, others(Database, 3, 600, Few)),
+    held_out("Pods, single container, a huge annotation", 20, pods(-1, 0, (1, 60_000), Usual)),
+    held_out("Deployments, four containers", 60, others(Deployment, 4, 0, Usual)),
+    held_out("ReplicaSets, four containers, many managers", 60, others(ReplicaSet, 4, 0, Many)),
+    held_out("Nodes, five images", 200, others(Node, 5, 0, Usual)),
+    held_out("Databases, three members, long strings", 100, others(Database, 3, 600, Few)),
+    later("ConfigMaps, 90 keys of mixed sizes", 60, with(ConfigMap, 90, 8, Few, MixedSizes)),
+    later("Secrets, 30 small keys", 200, others(Secret, 30, 24, Few)),
+    later("Pods, 25 labels and 25 annotations", 80, labelled_pods(25, (25, 40))),
+    later("Nodes, 44 resources", 150, with(Node, 10, 0, Usual, Resources(40))),
+    later("Deployments, two containers, 30 variables", 80, with(Deployment, 2, 0, Usual, Variables(30))),
+    later("ReplicaSets, two containers, 15 labels", 120, with(ReplicaSet, 2, 0, Few, Labels(15))),
+    later("Databases, six members, 20 labels", 150, with(Database, 6, 40, Usual, Labels(20))),
 ];
 
 /// An object in two states, as JSON without kind and apiVersion.
@@ -186,12 +211,10 @@ impl Shape {
         metadata.insert("uid".into(), format!("6f1c2b3a-0000-4000-8000-{index:012x}").into());
         metadata.insert("creationTimestamp".into(), "2026-01-01T00:00:00Z".into());
         self.annotate(metadata.get_mut("annotations")?.as_object_mut()?, &mut rng);
+        metadata.get_mut("labels")?.as_object_mut()?.extend(labels(&mut rng, self.labels));
         let containers = object["spec"]["containers"].as_array_mut()?;
         resize(containers, self.containers(containers));
-        for variable in 0..self.env {
-            let value = json!({"name": format!("VARIABLE_{variable}"), "value": text(&mut rng, 16)});
-            containers[0]["env"].as_array_mut()?.push(value);
-        }
+        add_variables(&mut containers[0], &mut rng, self.env);
         let spec = object["spec"].as_object_mut()?;
         spec.extend(defaults(&node));
         let statuses = status["status"]["containerStatuses"].as_array_mut()?;
@@ -268,7 +291,32 @@ mod tests {
             assert_eq!(has_managers, shape.managed_fields != Missing, "{}", workload.name);
             assert_eq!(pod["status"]["conditions"].as_array().map(Vec::len), Some(5));
             assert_eq!(pod["metadata"]["resourceVersion"], "100004");
+            let labels = pod["metadata"]["labels"].as_object().context("labels")?;
+            assert_eq!(labels.len(), 5 + shape.labels, "{}", workload.name);
         }
+        Ok(())
+    }
+
+    #[test]
+    fn objects_contain_their_extra_parts() -> Result<()> {
+        let object = |name: &str| -> Result<Value> {
+            let workload = ALL.iter().find(|workload| workload.name == name).context("no workload")?;
+            Ok(serde_json::from_slice(&workload.states(3)?.changed)?)
+        };
+        let length = |value: &Value| value.as_object().map(Map::len);
+        let node = object("Nodes, 44 resources")?;
+        assert_eq!(length(&node["status"]["capacity"]), Some(44));
+        assert_eq!(length(&node["status"]["allocatable"]), Some(44));
+        let database = object("Databases, six members, 20 labels")?;
+        assert_eq!(length(&database["metadata"]["labels"]), Some(23));
+        let deployment = object("Deployments, two containers, 30 variables")?;
+        let containers = &deployment["spec"]["template"]["spec"]["containers"];
+        assert_eq!(containers[0]["env"].as_array().map(Vec::len), Some(41));
+        let map = object("ConfigMaps, 90 keys of mixed sizes")?;
+        let sizes: Vec<_> = (0..5)
+            .filter_map(|key| map["data"][format!("setting-{key}.conf")].as_str().map(str::len))
+            .collect();
+        assert_eq!((length(&map["data"]), sizes), (Some(90), vec![8, 32, 128, 512, 8]));
         Ok(())
     }
 

@@ -30,6 +30,11 @@ pub(crate) struct Features {
     pub(crate) managed_bytes: u64,
     /// The number of JSON values in managedFields.
     pub(crate) managed_values: u64,
+    /// The nodes of a `BTreeMap` for each map in managedFields. kube-rs caches these maps.
+    pub(crate) managed_nodes: u64,
+    /// The computed memory of the fields that are maps in Go, with their keys, in bytes. Examples are labels,
+    /// annotations and data.
+    pub(crate) go_map_bytes: u64,
     /// The counted memory of a typed cache of kube-informer, without managedFields.
     pub(crate) typed_bytes: u64,
     /// The same for a kind without a type in k8s-openapi, which is cached as `DynamicObject`.
@@ -40,11 +45,9 @@ pub(crate) struct Features {
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub(crate) struct Calibration {
-    /// The command that measured the memory and wrote this document.
-    pub(crate) command: String,
-    /// The command that measured the workloads with `is_later`.
-    #[serde(default)]
-    pub(crate) later_command: String,
+    /// The commands that measured the memory, in this order. The last command measured the workloads with
+    /// `is_later`, if there are such workloads.
+    pub(crate) commands: Vec<String>,
     pub(crate) versions: Versions,
     /// The allocator of the measured programs in Rust.
     pub(crate) allocator: String,
@@ -106,7 +109,7 @@ pub(crate) struct Tested {
 }
 
 /// The number of inputs of the model.
-pub(crate) const INPUTS: usize = 7;
+pub(crate) const INPUTS: usize = 8;
 
 /// Returns the inputs of the model, with their names.
 pub(crate) fn inputs(features: &Features) -> [(&'static str, f64); INPUTS] {
@@ -117,7 +120,8 @@ pub(crate) fn inputs(features: &Features) -> [(&'static str, f64); INPUTS] {
         ("textByte", features.text_bytes),
         ("text", features.texts),
         ("managedByte", features.managed_bytes),
-        ("managedValue", features.managed_values),
+        ("managedNode", features.managed_nodes),
+        ("goMapByte", features.go_map_bytes),
     ]
     .map(|(name, count)| (name, count as f64))
 }

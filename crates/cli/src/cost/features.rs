@@ -2,9 +2,7 @@
 
 use std::fmt;
 
-use serde::de::{
-    Deserialize, DeserializeSeed, Deserializer, Error, IgnoredAny, MapAccess, SeqAccess, Visitor,
-};
+use serde::de::{DeserializeSeed, Deserializer, Error, MapAccess, SeqAccess, Visitor};
 use serde_json::value::RawValue;
 
 pub(super) use super::calibration::Features;
@@ -30,6 +28,8 @@ impl Features {
             lists: all.lists - in_managed.lists,
             managed_bytes: managed.len() as u64,
             managed_values: in_managed.texts + in_managed.scalars + in_managed.maps + in_managed.lists,
+            managed_nodes: in_managed.nodes,
+            go_map_bytes: all.go_map_bytes - in_managed.go_map_bytes,
             ..Self::default()
         })
     }
@@ -50,6 +50,8 @@ impl Features {
         self.lists += other.lists;
         self.managed_bytes += other.managed_bytes;
         self.managed_values += other.managed_values;
+        self.managed_nodes += other.managed_nodes;
+        self.go_map_bytes += other.go_map_bytes;
         self.typed_bytes += other.typed_bytes;
         self.dynamic_bytes += other.dynamic_bytes;
     }
@@ -68,30 +70,38 @@ struct MetadataParts<'a> {
 }
 
 /// The numbers of values in JSON.
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 struct Counts {
     text_bytes: u64,
     texts: u64,
     scalars: u64,
     maps: u64,
     lists: u64,
+    /// The nodes of a `BTreeMap` for each map.
+    nodes: u64,
+    /// The memory of the fields that are maps in Go, in bytes.
+    go_map_bytes: u64,
 }
 
 /// Counts the values in JSON.
 fn count(json: &[u8]) -> serde_json::Result<Counts> {
     let mut counts = Counts::default();
     let mut deserializer = serde_json::Deserializer::from_slice(json);
-    Count(&mut counts).deserialize(&mut deserializer)?;
+    Count { counts: &mut counts, go_value_bytes: None }.deserialize(&mut deserializer)?;
     deserializer.end()?;
     Ok(counts)
 }
 
 /// Adds one JSON value and its parts to the counts.
-struct Count<'a>(&'a mut Counts);
+struct Count<'a> {
+    counts: &'a mut Counts,
+    /// The memory of a value in Go, if a map in this place is a map in Go.
+    go_value_bytes: Option<u64>,
+}
 
 impl Count<'_> {
     fn scalar<E>(self) -> Result<(), E> {
-        self.0.scalars += 1;
+        self.counts.scalars += 1;
         Ok(())
     }
 }
@@ -132,21 +142,34 @@ impl<'de> Visitor<'de> for Count<'_> {
     }
 
     fn visit_str<E: Error>(self, text: &str) -> Result<(), E> {
-        self.0.texts += 1;
-        self.0.text_bytes += text.len() as u64;
+        self.counts.texts += 1;
+        self.counts.text_bytes += text.len() as u64;
         Ok(())
     }
 
     fn visit_seq<A: SeqAccess<'de>>(self, mut items: A) -> Result<(), A::Error> {
-        self.0.lists += 1;
-        while items.next_element_seed(Count(&mut *self.0))?.is_some() {}
+        let Self { counts, .. } = self;
+        counts.lists += 1;
+        while items.next_element_seed(Count { counts: &mut *counts, go_value_bytes: None })?.is_some() {}
         Ok(())
     }
 
     fn visit_map<A: MapAccess<'de>>(self, mut fields: A) -> Result<(), A::Error> {
-        self.0.maps += 1;
-        while fields.next_key_seed(Name)?.is_some() {
-            fields.next_value_seed(Count(&mut *self.0))?;
+        let Self { counts, go_value_bytes } = self;
+        counts.maps += 1;
+        let before = *counts;
+        let (mut entries, mut key_bytes) = (0, 0);
+        while let Some(name) = fields.next_key_seed(Name)? {
+            entries += 1;
+            key_bytes += name.go_bytes;
+            fields.next_value_seed(Count { counts: &mut *counts, go_value_bytes: name.go_value_bytes })?;
+        }
+        counts.nodes += nodes(entries);
+        // Other types have fields with the same names. Their values are not only strings.
+        let has_only_texts = Counts { texts: before.texts + entries, ..before }
+            == Counts { text_bytes: before.text_bytes, nodes: before.nodes, ..*counts };
+        if let Some(value_bytes) = go_value_bytes.filter(|_| has_only_texts) {
+            counts.go_map_bytes += go_map_bytes(entries, value_bytes) + key_bytes;
         }
         Ok(())
     }
@@ -155,11 +178,74 @@ impl<'de> Visitor<'de> for Count<'_> {
 /// Reads the name of a field, which is not a value.
 struct Name;
 
-impl<'de> DeserializeSeed<'de> for Name {
-    type Value = IgnoredAny;
+/// The properties of the name of a field.
+struct NameParts {
+    /// The memory of the name in Go, in bytes.
+    go_bytes: u64,
+    /// The memory of a value in Go, if fields with this name are maps in Go.
+    go_value_bytes: Option<u64>,
+}
 
-    fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<IgnoredAny, D::Error> {
-        IgnoredAny::deserialize(deserializer)
+impl<'de> DeserializeSeed<'de> for Name {
+    type Value = NameParts;
+
+    fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<NameParts, D::Error> {
+        deserializer.deserialize_str(self)
+    }
+}
+
+impl Visitor<'_> for Name {
+    type Value = NameParts;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("the name of a field")
+    }
+
+    fn visit_str<E: Error>(self, name: &str) -> Result<NameParts, E> {
+        // Go rounds the memory of a short string to 8 bytes.
+        let go_bytes = (name.len() as u64).next_multiple_of(8);
+        Ok(NameParts { go_bytes, go_value_bytes: go_value_bytes(name) })
+    }
+}
+
+/// Returns the memory of a value in a Go map, without the memory that the value points to, in bytes. Returns
+/// `None` if no type of Kubernetes has a map with strings in a field with this name.
+fn go_value_bytes(field: &str) -> Option<u64> {
+    match field {
+        "labels" | "annotations" | "matchLabels" | "nodeSelector" | "selector" | "data" | "stringData"
+        | "parameters" | "options" | "volumeAttributes" => Some(16),
+        "binaryData" => Some(24),
+        // `resource.Quantity`.
+        "limits" | "requests" | "capacity" | "allocatable" | "allocatedResources" | "overhead" | "hard"
+        | "used" => Some(56),
+        _ => None,
+    }
+}
+
+/// Returns the memory of a Go map whose keys are strings, without the bytes of its keys.
+///
+/// A Go map consists of groups. A group has 8 places and 8 bytes that describe them. A map with more than one
+/// group doubles before more than 7/8 of its places are in use. A map with more than 1,024 places consists of
+/// several tables, which double one after another. Such a map has at most the returned size.
+fn go_map_bytes(entries: u64, value_bytes: u64) -> u64 {
+    const HEADER: u64 = 48;
+    const KEY: u64 = 16;
+    let places = if entries <= 8 { 8 } else { (8 * entries).div_ceil(7).next_power_of_two() };
+    HEADER + places * (1 + KEY + value_bytes)
+}
+
+/// Returns the nodes of a `BTreeMap` after the insertion of this number of ordered keys.
+///
+/// A node has 11 places. The insertion into a full last node moves one key to its parent and 5 keys to a new
+/// node. So 6 keys remain in the node.
+fn nodes(entries: u64) -> u64 {
+    match entries {
+        0 => 0,
+        1..=11 => 1,
+        _ => {
+            let moved_up = (entries - 5) / 7;
+            1 + moved_up + nodes(moved_up)
+        }
     }
 }
 
@@ -182,12 +268,46 @@ mod tests {
             lists: 1,
             managed_bytes: managed,
             managed_values: 4,
+            managed_nodes: 2,
             ..Features::default()
         };
         assert_eq!(features, expected);
         let mut two = features;
         two.add(&features);
         assert_eq!((two.objects, two.text_bytes, two.managed_values), (2, 6, 8));
+    }
+
+    #[test]
+    fn maps_of_go_are_counted_by_the_names_of_their_fields() {
+        let bytes = |json: &str| Features::of_json(json.as_bytes()).unwrap().go_map_bytes;
+        // A group has 8 places with a key of 16 bytes, a value of 16 bytes and one further byte.
+        let group = 48 + 8 * 33;
+        assert_eq!(bytes(r#"{"metadata":{"labels":{"app":"x"}}}"#), group + 8);
+        assert_eq!(bytes(r#"{"spec":{"selector":{"matchLabels":{"application":"x"}}}}"#), group + 16);
+        assert_eq!(bytes(r#"{"status":{"capacity":{"cpu":"4"}}}"#), 48 + 8 * 73 + 8);
+        for other in [
+            r#"{"data":{"replicas":3}}"#,
+            r#"{"data":{"list":["x"]}}"#,
+            r#"{"data":{"nested":{"x":"y"}}}"#,
+            r#"{"spec":{"template":{"x":"y"}}}"#,
+            r#"{"metadata":{"managedFields":[{"labels":{"x":"y"}}]}}"#,
+            r#"{"data":null}"#,
+        ] {
+            assert_eq!(bytes(other), 0, "{other}");
+        }
+    }
+
+    #[test]
+    fn maps_of_go_double_when_seven_eighths_are_full() {
+        let places = |entries| (go_map_bytes(entries, 16) - 48) / 33;
+        let expected = [(0, 8), (1, 8), (8, 8), (9, 16), (14, 16), (15, 32), (112, 128), (113, 256)];
+        assert_eq!(expected.map(|(entries, _)| (entries, places(entries))), expected);
+    }
+
+    #[test]
+    fn ordered_keys_fill_nodes_partly() {
+        let expected = [(0, 0), (1, 1), (11, 1), (12, 3), (18, 3), (19, 4), (82, 13)];
+        assert_eq!(expected.map(|(entries, _)| (entries, nodes(entries))), expected);
     }
 
     #[test]

@@ -168,6 +168,8 @@ fn without_annotation(features: Features, parts: &Parts<'_>) -> Features {
         texts: features.texts.saturating_sub(1),
         typed_bytes: features.typed_bytes.saturating_sub(text_bytes(annotation)),
         dynamic_bytes: features.dynamic_bytes.saturating_sub(text_bytes(annotation)),
+        // The number of groups of the map seldom changes.
+        go_map_bytes: features.go_map_bytes.saturating_sub(LAST_APPLIED.len() as u64),
         ..features
     }
 }
