@@ -1,6 +1,6 @@
-//! The way of a user from an operator with much memory to a smaller operator, with `kubectl informer cost`
-//! alone: measures the operator, reads the first advice that keeps its library, makes this change, and
-//! measures again.
+//! Measures an operator before and after the first advice of `kubectl informer cost`.
+//!
+//! A user with a large operator does the same steps. The advice must keep the library of the operator.
 //!
 //! The operator is the program of crates/bench/go: a shared informer of client-go on all Pods, and a handler.
 //! It reads only metadata, so the condition of the advice is true. Each Pod changes several times before the
@@ -45,7 +45,7 @@ const PEAK_INTERVAL: Duration = Duration::from_millis(5);
 #[derive(Debug, Args)]
 pub struct FollowAdviceArgs {
     /// The number of Pods. The operator needs about 2 GB of memory for the default.
-    #[arg(long, default_value_t = 70_000, value_parser = positive)]
+    #[arg(long, default_value_t = 45_000, value_parser = positive)]
     objects: usize,
     /// The program `kubectl-informer`. The default is the program in the folder of this program.
     #[arg(long, value_name = "FILE")]
@@ -119,7 +119,7 @@ pub(crate) async fn follow_advice(args: &FollowAdviceArgs, out: &mut impl Write)
     let operator = Operator { program: &operator, kubeconfig: &kubeconfig, folder, server: &server, objects };
     let before = operator.resident(false).await?;
     writeln!(out, "the operator caches {} Pods: {} of resident memory", args.objects, mib(before))?;
-    let cost = cost(&cost_program, &kubeconfig, &[]).await?;
+    let cost = run_cost(&cost_program, &kubeconfig, &[]).await?;
     let row = cost.report.resources.first().context("the report contains no resource")?;
     ensure!(row.objects == args.objects, "cost counted {} Pods", row.objects);
     let process = cost.report.estimates.iter().find(|estimate| estimate.library == "client-go (JSON)");
@@ -128,7 +128,7 @@ pub(crate) async fn follow_advice(args: &FollowAdviceArgs, out: &mut impl Write)
     let advice = advice.context("the report contains no advice for client-go")?;
     ensure!(advice.change == METADATA_ONLY, "the first advice is {:?}", advice.change);
     let after = operator.resident(true).await?;
-    let watched = self::cost(&cost_program, &kubeconfig, &["--duration", "2s"]).await?;
+    let watched = run_cost(&cost_program, &kubeconfig, &["--duration", "2s"]).await?;
 
     writeln!(out, "first advice: {}\n{}", advice.change, serde_json::to_string_pretty(&advice.code)?)?;
     writeln!(out, "\n| Operator | Measured | Predicted by cost |\n|---|---:|---:|")?;
@@ -243,7 +243,7 @@ impl Operator<'_> {
 }
 
 /// Runs `kubectl informer cost` for the operator.
-async fn cost(program: &Path, kubeconfig: &Path, arguments: &[&str]) -> Result<Cost> {
+async fn run_cost(program: &Path, kubeconfig: &Path, arguments: &[&str]) -> Result<Cost> {
     let mut command = Command::new(program);
     command.args(["cost", "--of-workload", &format!("deploy/{OPERATOR}"), "-n", NAMESPACE]);
     command.args(["--library", "client-go-json", "-o", "json"]).args(arguments);

@@ -105,8 +105,8 @@ pub(super) const USUAL_PODS: Workload = training("Pods, two containers", 100, po
 /// All workloads. A held-out workload has another shape than each training workload. Nodes and ReplicaSets
 /// are only held out.
 ///
-/// After a change of the inputs of the model, the workloads of `Part::Later` are no longer a test of these
-/// inputs. Replace them by other workloads.
+/// The workloads of `Part::Later` show the error of a model that was chosen without them. If you change the
+/// inputs of the model, replace these workloads by new ones.
 pub(super) const ALL: [Workload; 36] = [
     training("Pods, single container", 150, pods(-1, 0, (0, 0), Usual)),
     training("Pods, single container without managedFields", 200, pods(-1, 0, (0, 0), Missing)),
