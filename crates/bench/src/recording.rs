@@ -6,14 +6,15 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context as _, Result, ensure};
 use bytes::Bytes;
-use kube_informer::{FrameReader, FrameWriter};
+use kube_informer::{FrameFormat, FrameReader, FrameWriter};
 use serde::{Deserialize, Serialize};
 
 use crate::pods::NOT_SENT;
 use crate::wire::{Change, Kind, Object, Stamp, Wire};
 
-/// The version of the file format, which is part of the folder name.
-const FORMAT: u32 = 2;
+/// The format of the files. The version is part of the folder name.
+const FORMAT: FrameFormat =
+    FrameFormat { name: "file of benchmark objects", magic: *b"KINFBNCH", version: 3 };
 /// The tag of the frame of an object.
 const OBJECT: u8 = 1;
 /// The file with the manifest. It is written last.
@@ -55,7 +56,7 @@ pub struct Recording {
 
 /// Returns the folder for a recording of `objects` objects.
 pub(crate) fn folder(target: &Path, objects: usize) -> PathBuf {
-    target.join(format!("kube-bench/recording-{FORMAT}-{objects}"))
+    target.join(format!("kube-bench/recording-{}-{objects}", FORMAT.version))
 }
 
 /// Returns true if a complete recording exists.

@@ -33,8 +33,13 @@ fn last_section(command: &Command) -> String {
 pub(crate) fn print_manual(mut command: Command) -> Result<(), CliError> {
     command.build();
     let mut pages = Vec::new();
-    // Without the exit codes, which clap_mangen would join to one paragraph.
-    Man::new(command.clone().after_help(None::<&str>)).render(&mut pages).map_err(CliError::Output)?;
+    // Without the section of clap_mangen about subcommands, because the commands have no pages of their own.
+    let man = Man::new(command.clone());
+    man.render_title(&mut pages).map_err(CliError::Output)?;
+    man.render_name_section(&mut pages).map_err(CliError::Output)?;
+    man.render_synopsis_section(&mut pages).map_err(CliError::Output)?;
+    man.render_description_section(&mut pages).map_err(CliError::Output)?;
+    man.render_options_section(&mut pages).map_err(CliError::Output)?;
     pages.extend(last_section(&command).into_bytes());
     for command in command.get_subcommands().filter(|command| !command.is_hide_set()) {
         let man = Man::new(command.clone());

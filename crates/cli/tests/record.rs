@@ -151,6 +151,9 @@ async fn unusable_recording_is_one_line() {
     std::fs::write(&file, "nothing").unwrap();
     let (code, _, error) = run(program(&["serve", path])).await;
     assert_eq!((code, error.lines().count()), (1, 1), "{error}");
+    assert_eq!(cluster.run(&["watch", "cm", "--once", "--checkpoint", path]).await.0, 0);
+    let (code, _, error) = run(program(&["serve", path])).await;
+    assert!(code == 1 && error.contains("it is not a recording"), "{error}");
     for arguments in [&["serve", path, "--speed", "0"][..], &["serve", path, "--speed", "2", "--hold"]] {
         assert_eq!(run(program(arguments)).await.0, 2);
     }

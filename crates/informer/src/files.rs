@@ -9,7 +9,7 @@ mod header;
 
 pub(crate) use bytes::{Reader, as_number, put_key, put_number, put_text, read_key};
 pub use cluster::{ClusterId, ClusterIdError};
-pub use container::{FrameReader, FrameWriter};
+pub use container::{FrameFormat, FrameReader, FrameWriter};
 pub(crate) use folder::{Limited, LockedFolder, StorageError, file_name, is_secrets};
 #[cfg(feature = "snapshots")]
 pub(crate) use frame::{HASH_BYTES, HEAD_BYTES, parse_head};

@@ -73,7 +73,7 @@ pub use factory::{
     AnyInformer, FactoryError, InformerFactory, MultiNamespaceInformer, MultiNamespaceRegistration, Scope,
     Selection, WeakAnyInformer,
 };
-pub use files::{ClusterId, ClusterIdError, FrameReader, FrameWriter, Unusable as FrameError};
+pub use files::{ClusterId, ClusterIdError, FrameFormat, FrameReader, FrameWriter, Unusable as FrameError};
 #[cfg(feature = "kube-runtime")]
 pub use handlers::WatcherEvents;
 pub use handlers::{

@@ -30,6 +30,9 @@ const LASTING: Duration = Duration::from_secs(10);
 const MAX_GAPS: u64 = 10;
 /// The maximum number of managers that are counted separately. A hostile client can use many names.
 const MAX_MANAGERS: usize = 200;
+/// The maximum number of characters in the name of a manager with its subresource. The API server limits
+/// the name of a manager to 128 characters.
+const MAX_MANAGER_NAME: usize = 200;
 
 /// The events of a resource.
 #[derive(Debug, Default)]
@@ -255,6 +258,8 @@ impl Churn {
 
     fn count(&mut self, manager: &str, bytes: u64, fields: &[String]) {
         self.bytes += bytes;
+        let end = manager.char_indices().nth(MAX_MANAGER_NAME).map_or(manager.len(), |(end, _)| end);
+        let manager = &manager[..end];
         let is_known = self.managers.contains_key(manager) || self.managers.len() < MAX_MANAGERS;
         let manager = if is_known { manager } else { "(other)" };
         let churn = self.managers.entry(manager.to_owned()).or_default();
@@ -286,6 +291,13 @@ mod tests {
         (0..1000).for_each(|number| churn.count(&format!("manager-{number}"), 1, &[]));
         assert_eq!(churn.managers.len(), MAX_MANAGERS + 1);
         assert_eq!(churn.bytes, 1000);
+    }
+
+    #[test]
+    fn names_of_managers_are_shortened() {
+        let mut churn = Churn::default();
+        churn.count(&"é".repeat(1 << 20), 1, &[]);
+        assert_eq!(churn.managers.keys().next().map(|name| name.chars().count()), Some(MAX_MANAGER_NAME));
     }
 
     #[test]

@@ -5,7 +5,7 @@ use maud::{DOCTYPE, Markup, PreEscaped, html};
 use super::{
     chart::bars,
     report::{Events, Report, ResourceCost},
-    text::replicas,
+    text::{advice_groups, replicas},
 };
 use crate::output::bytes;
 
@@ -14,10 +14,10 @@ const CHART_ROWS: usize = 12;
 
 const STYLE: &str = "
 :root{color-scheme:light dark;--a:#2563eb;--b:#93a3b8;--line:#8884}
-body{font:15px/1.5 system-ui,sans-serif;max-width:84rem;margin:2rem auto;padding:0 1rem}
+body{font:15px/1.5 system-ui,sans-serif;max-width:84rem;margin:2rem auto;padding:0 1rem;overflow-wrap:anywhere}
 table{border-collapse:collapse;width:100%;margin:1rem 0}
 th,td{text-align:left;padding:.25rem .5rem;border-bottom:1px solid var(--line);vertical-align:top}
-td.n,th.n{text-align:right;font-variant-numeric:tabular-nums;white-space:nowrap}
+td.n,th.n{text-align:right}td.n{font-variant-numeric:tabular-nums;white-space:nowrap}.wide{overflow-x:auto}.wide td,.wide th{overflow-wrap:normal}
 svg{width:100%;height:auto}svg text{font:12px system-ui,sans-serif;fill:currentColor}
 .bar{fill:var(--a)}.rest{fill:var(--b)}code{font-size:.85em;overflow-wrap:anywhere}
 .small{opacity:.75;font-size:.9em}details{margin:.5rem 0}";
@@ -58,8 +58,9 @@ fn advice(report: &Report) -> Markup {
     html! {
         h2 { "Advice" }
         @if report.advice.is_empty() { p { "No change saves 2 % or more of the memory." } }
-        ol {
-            @for advice in &report.advice {
+        @for (title, advised) in advice_groups(report) {
+            p { (title) }
+            ol { @for advice in advised {
                 li {
                     b { (advice.resource) } ": " (bytes(advice.before)) " with " (advice.library) "; "
                     (advice.change) ": " b { (bytes(advice.after)) }
@@ -67,7 +68,7 @@ fn advice(report: &Report) -> Markup {
                     div.small { "Condition: " (advice.condition) "." }
                     @for code in &advice.code { div { span.small { (code.library) ": " } code { (code.code) } } }
                 }
-            }
+            } }
         }
     }
 }
@@ -101,7 +102,8 @@ fn memory(report: &Report) -> Markup {
 
 fn costs(report: &Report) -> Markup {
     html! {
-        table {
+        // A narrow window scrolls only the table, also with the keyboard.
+        div.wide tabindex="0" { table {
             thead { tr {
                 th { "Resource" }
                 @for name in ["Objects", "JSON", "managedFields", "typed", "metadata", "lazy", "compressed",
@@ -116,7 +118,7 @@ fn costs(report: &Report) -> Markup {
                     td.n { (bytes(size)) }
                 }
             } } }
-        }
+        } }
     }
 }
 

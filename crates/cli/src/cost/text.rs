@@ -205,6 +205,17 @@ fn details(cost: &ResourceCost, width: Width) -> String {
     text
 }
 
+/// Returns the advice in groups with their titles: first the changes that keep the library of the program.
+pub(super) fn advice_groups(report: &Report) -> Vec<(String, Vec<&Advice>)> {
+    let (keeping, moving): (Vec<_>, Vec<_>) = report.advice.iter().partition(|advice| advice.keeps_library);
+    let mut groups = vec![
+        (format!("Changes of a program that keeps {}:", report.library.name()), keeping),
+        ("Changes to kube-informer, in Rust:".to_owned(), moving),
+    ];
+    groups.retain(|(_, advised)| !advised.is_empty());
+    groups
+}
+
 fn advice(report: &Report, terminal: Terminal) -> String {
     if report.resources.is_empty() {
         return "No resource was counted.\n".to_owned();
@@ -212,15 +223,10 @@ fn advice(report: &Report, terminal: Terminal) -> String {
     if report.advice.is_empty() {
         return "No change saves 2 % or more of the memory.\n".to_owned();
     }
-    let (keeping, moving): (Vec<_>, Vec<_>) = report.advice.iter().partition(|advice| advice.keeps_library);
     let library = report.library.name();
-    let groups = [
-        (format!("Changes of a program that keeps {library}:"), keeping),
-        ("Changes to kube-informer, in Rust:".to_owned(), moving),
-    ];
     let mut text = String::new();
     let mut number = 0;
-    for (title, advised) in groups.into_iter().filter(|(_, advised)| !advised.is_empty()) {
+    for (title, advised) in advice_groups(report) {
         text += &format!("{title}\n");
         for advice in advised {
             number += 1;

@@ -10,6 +10,8 @@ use serde_json::{Value, json};
 
 /// The maximum difference between the times at which two watches deliver events of the same time.
 const MAX_WATCH_DELAY: Duration = Duration::from_secs(1);
+/// The maximum number of events that an event passes when the events are sorted.
+const MAX_MOVES: usize = 10_000;
 
 /// A change of an object.
 #[derive(Clone, Debug)]
@@ -108,10 +110,12 @@ impl From<Reader> for Timeline {
 
 /// Sorts the events of different watches by resourceVersion, because the program can receive the later event
 /// first. Events with a larger difference in time can belong to different histories, and stay in their order.
+/// An event moves by at most `MAX_MOVES` places, so the work for a file of any contents is bounded.
 fn sort_concurrent(events: &mut [Action]) {
     for last in 1..events.len() {
         let mut index = last;
-        while index > 0 && is_reversed(&events[index - 1], &events[index]) {
+        let first = last.saturating_sub(MAX_MOVES);
+        while index > first && is_reversed(&events[index - 1], &events[index]) {
             events.swap(index - 1, index);
             index -= 1;
         }
@@ -299,6 +303,20 @@ mod tests {
         let events = Timeline::from(reader).actions;
         let versions: Vec<_> = events.iter().map(|event| version(&event.object)).collect();
         assert_eq!(versions, [26, 27, 28, 5], "the last event belongs to another history");
+    }
+
+    #[test]
+    fn events_move_by_a_limited_number_of_places() {
+        let event = |version: usize| Action {
+            at: Duration::ZERO,
+            is_initial: false,
+            is_removal: false,
+            object: json!({"metadata": {"resourceVersion": version.to_string()}}),
+        };
+        let mut events: Vec<_> = (1..=MAX_MOVES + 2).map(event).collect();
+        events.push(event(0));
+        sort_concurrent(&mut events);
+        assert_eq!(events.iter().position(|event| version(&event.object) == 0), Some(2));
     }
 
     /// Objects in another order would not keep their resourceVersions.

@@ -11,7 +11,7 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use kube_informer::{FrameReader, FrameWriter, ObjectId, Snapshot, is_sensitive};
+use kube_informer::{FrameFormat, FrameReader, FrameWriter, ObjectId, Snapshot, is_sensitive};
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 use siphasher::sip128::{Hasher128 as _, SipHasher13};
@@ -22,8 +22,7 @@ use crate::{
     feed::{CachedObject, Target, UnreadableObject, object_value},
 };
 
-/// The version of the format. Recordings have the same frames and other versions.
-const FORMAT_VERSION: u32 = 0x5700_0001;
+const FORMAT: FrameFormat = FrameFormat { name: "state file of watch", magic: *b"KINFWTCH", version: 1 };
 const HEADER: u8 = 1;
 const BLOCK: u8 = 2;
 const END: u8 = 3;
@@ -134,7 +133,7 @@ impl StateFile {
 }
 
 fn frames(bytes: &[u8]) -> io::Result<impl Iterator<Item = io::Result<(u8, &[u8])>>> {
-    let reader = FrameReader::new(bytes, FORMAT_VERSION).map_err(io::Error::other)?;
+    let reader = FrameReader::new(bytes, FORMAT).map_err(io::Error::other)?;
     Ok(reader.map(|frame| frame.map_err(io::Error::other)))
 }
 
@@ -240,7 +239,7 @@ fn write_frames(
     targets: &[Target],
     objects: impl Fn(usize) -> Snapshot<CachedObject>,
 ) -> io::Result<()> {
-    let mut writer = FrameWriter::new(BufWriter::new(file), FORMAT_VERSION)?;
+    let mut writer = FrameWriter::new(BufWriter::new(file), FORMAT)?;
     writer.write(HEADER, &serde_json::to_vec(header)?)?;
     for (number, target) in targets.iter().enumerate() {
         let number = u32::try_from(number).map_err(io::Error::other)?;

@@ -1,28 +1,37 @@
-//! The container of recordings: a magic, a version, and frames with checksums.
+//! The container of recordings and other files: the first bytes, a version, and frames with checksums.
 
 use std::io::{self, Write};
 
 use super::{Reader, Unusable, put_frame, take_frame};
 
-/// The first bytes of each recording.
-const MAGIC: [u8; 8] = *b"KINFRECD";
+/// Describes the start of all files of one kind.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct FrameFormat {
+    /// The name of the kind in errors, for example `recording`.
+    pub name: &'static str,
+    /// The first bytes of each file of this kind.
+    pub magic: [u8; 8],
+    /// The version of the contents.
+    pub version: u32,
+}
 
-/// The name of the file in errors.
-const KIND: &str = "recording";
-
-/// Writes a recording: frames with a tag, a length and a checksum. Checkpoints and snapshots consist of the
-/// same frames.
+/// Writes a file that consists of frames with a tag, a length and a checksum. Checkpoints and snapshots
+/// consist of the same frames.
 ///
 /// ```
-/// use kube_informer::{FrameError, FrameReader, FrameWriter};
+/// use kube_informer::{FrameError, FrameFormat, FrameReader, FrameWriter};
 ///
-/// let mut writer = FrameWriter::new(Vec::new(), 1).unwrap();
+/// const NOTES: FrameFormat = FrameFormat { name: "notebook", magic: *b"NOTEBOOK", version: 1 };
+///
+/// let mut writer = FrameWriter::new(Vec::new(), NOTES).unwrap();
 /// writer.write(7, b"an event").unwrap();
 /// let file = writer.into_inner();
-/// let frames: Vec<_> = FrameReader::new(&file, 1).unwrap().collect();
+/// let frames: Vec<_> = FrameReader::new(&file, NOTES).unwrap().collect();
 /// assert_eq!(frames, [Ok((7, &b"an event"[..]))]);
-/// let refused = FrameReader::new(&file, 2).err();
-/// assert_eq!(refused, Some(FrameError::FormatVersion { found: 1, supported: 2 }));
+/// let error = FrameReader::new(&file, FrameFormat { version: 2, ..NOTES }).err();
+/// assert_eq!(error, Some(FrameError::FormatVersion { found: 1, supported: 2 }));
+/// let error = FrameReader::new(b"other text", NOTES).err();
+/// assert_eq!(error, Some(FrameError::Magic("notebook")));
 /// ```
 #[derive(Debug)]
 pub struct FrameWriter<W> {
@@ -31,13 +40,13 @@ pub struct FrameWriter<W> {
 }
 
 impl<W: Write> FrameWriter<W> {
-    /// Starts a file with this version of its format.
+    /// Starts a file of this format.
     ///
     /// # Errors
     /// Returns the error of the write.
-    pub fn new(mut out: W, version: u32) -> io::Result<Self> {
-        out.write_all(&MAGIC)?;
-        out.write_all(&version.to_le_bytes())?;
+    pub fn new(mut out: W, format: FrameFormat) -> io::Result<Self> {
+        out.write_all(&format.magic)?;
+        out.write_all(&format.version.to_le_bytes())?;
         Ok(Self { out, buffer: Vec::new() })
     }
 
@@ -69,7 +78,7 @@ impl<W: Write> FrameWriter<W> {
     }
 }
 
-/// Reads the frames of a recording. After an error, the iterator returns no further frames.
+/// Reads the frames of a file. After an error, the iterator returns no further frames.
 ///
 /// A program that is killed can leave a partial last frame, which is an error of the kind
 /// [`FrameError::Truncated`](crate::FrameError::Truncated).
@@ -80,16 +89,16 @@ impl<'a> FrameReader<'a> {
     /// Checks the start of a file.
     ///
     /// # Errors
-    /// Returns [`FrameError::Magic`](crate::FrameError::Magic) if the file is not a recording, and
+    /// Returns [`FrameError::Magic`](crate::FrameError::Magic) if the file is of another kind, and
     /// [`FrameError::FormatVersion`](crate::FrameError::FormatVersion) if it has another version.
-    pub fn new(file: &'a [u8], version: u32) -> Result<Self, Unusable> {
+    pub fn new(file: &'a [u8], format: FrameFormat) -> Result<Self, Unusable> {
         let mut reader = Reader(file);
-        if reader.array() != Ok(MAGIC) {
-            return Err(Unusable::Magic(KIND));
+        if reader.array() != Ok(format.magic) {
+            return Err(Unusable::Magic(format.name));
         }
         match u32::from_le_bytes(reader.array().map_err(|_| Unusable::Truncated)?) {
-            found if found == version => Ok(Self(reader.0)),
-            found => Err(Unusable::FormatVersion { found, supported: version }),
+            found if found == format.version => Ok(Self(reader.0)),
+            found => Err(Unusable::FormatVersion { found, supported: format.version }),
         }
     }
 }

@@ -10,14 +10,14 @@ mod timeline;
 
 use std::{io, path::PathBuf};
 
-use kube_informer::FrameError;
+use kube_informer::{FrameError, FrameFormat};
 
 pub use bodies::{RecordedBodies, RecordedBody, recorded_bodies};
 pub use playback::{Replay, ReplayError};
 pub use record::Recording;
 
-/// The version of the contents of a recording.
-const FORMAT_VERSION: u32 = 2;
+/// The format of a recording.
+const FORMAT: FrameFormat = FrameFormat { name: "recording", magic: *b"KINFRECD", version: 2 };
 
 /// The tag of the frames with an entry.
 const ENTRY: u8 = 1;

@@ -2,7 +2,7 @@
 
 use kube_informer::{FrameError, FrameReader};
 
-use super::{COMPLETE, ENTRY, FORMAT_VERSION, entry::Entry};
+use super::{COMPLETE, ENTRY, FORMAT, entry::Entry};
 
 /// Reads the entries of a recording. The iterator stops before an incomplete entry.
 pub(super) struct Entries<'a> {
@@ -12,7 +12,7 @@ pub(super) struct Entries<'a> {
 
 impl<'a> Entries<'a> {
     pub(super) fn new(file: &'a [u8]) -> Result<Self, FrameError> {
-        Ok(Self { frames: FrameReader::new(file, FORMAT_VERSION)?, is_complete: false })
+        Ok(Self { frames: FrameReader::new(file, FORMAT)?, is_complete: false })
     }
 
     /// After the last entry, returns whether the file contains the end of the recording.

@@ -27,7 +27,7 @@ use tokio::time::Instant;
 use tower::BoxError;
 
 use super::{
-    COMPLETE, ENTRY, FORMAT_VERSION, RecordingError,
+    COMPLETE, ENTRY, FORMAT, RecordingError,
     entry::Entry,
     redactor::{Hook, Redactor},
 };
@@ -319,7 +319,7 @@ fn create(path: &Path) -> io::Result<FrameWriter<BufWriter<File>>> {
     options.write(true).create_new(true);
     #[cfg(unix)]
     std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
-    FrameWriter::new(BufWriter::new(options.open(path)?), FORMAT_VERSION)
+    FrameWriter::new(BufWriter::new(options.open(path)?), FORMAT)
 }
 
 impl State {
@@ -350,7 +350,7 @@ impl Open {
         let temporary = with_suffix(path, ".tmp");
         let file = fs::read(partial)?;
         let mut writer = create(&temporary)?;
-        for frame in FrameReader::new(&file, FORMAT_VERSION).map_err(io::Error::other)? {
+        for frame in FrameReader::new(&file, FORMAT).map_err(io::Error::other)? {
             let (tag, payload) = frame.map_err(io::Error::other)?;
             let mut entry: Entry = serde_json::from_slice(payload)?;
             if let Entry::Chunk { text, .. } = &mut entry
