@@ -142,7 +142,7 @@ fn recording_of_another_version_is_rejected_with_one_message() {
     let error = Replay::open(&path).unwrap_err();
     assert!(matches!(error, RecordingError::Unusable { .. }));
     let expected = format!(
-        "cannot replay {}: its format has version 9, and this program reads version 2; record it again with this version of kube-operator",
+        "cannot use the recording {}: its format has version 9, and this program reads version 2; use a file that this version has recorded",
         path.display()
     );
     assert_eq!(error.to_string(), expected);

@@ -217,7 +217,7 @@ fn bookmarks_finding(name: &str, search: Result<Search, ProbeError>, elapsed: Du
         Ok(Search::Closed { .. } | Search::TimedOut { .. }) => Finding::new(
             CHECK,
             Verdict::Amber,
-            format!("not seen in {elapsed:.1} s by a watch of {name}"),
+            format!("a watch of {name} received no bookmark within {elapsed:.1} s"),
             "repeat the check with --wait 70s; without bookmarks, informers list again after a pause of the watch",
         ),
         Err(error) if error.has_code(StatusCode::FORBIDDEN) => not_allowed(CHECK, &error),

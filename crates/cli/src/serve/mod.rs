@@ -69,10 +69,7 @@ pub(crate) fn serve(flags: &ServeFlags) -> Result<ExitStatus, CliError> {
         return Err(CliError::Usage(format!("{} contains no list of objects", flags.file.display())));
     }
     if !is_complete {
-        note(&format!(
-            "the end of {} is missing, so later events are missing; serving the events before",
-            flags.file.display()
-        ));
+        note(&format!("the end of {} is missing; serving the events that it contains", flags.file.display()));
     }
     block_on(async {
         tokio::select! {
@@ -126,7 +123,11 @@ async fn run(flags: &ServeFlags, timeline: Timeline) -> Result<ExitStatus, CliEr
         previous = Some(action.at);
         skipped += usize::from(!apply(&server, &action));
     }
-    let problem = if skipped > 0 { format!(", {skipped} were not usable") } else { String::new() };
+    let problem = if skipped > 0 {
+        format!("; skipped {skipped} objects or events that this server does not support")
+    } else {
+        String::new()
+    };
     print_text(&format!("all events were sent{problem}\n"))?;
     if !flags.exit {
         std::future::pending::<()>().await;

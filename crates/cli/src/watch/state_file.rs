@@ -69,14 +69,17 @@ impl StateFile {
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
             Err(source) => return Err(CliError::File { operation: "read", file: path.to_owned(), source }),
         };
-        let damaged = |source: io::Error| CliError::File {
+        let damaged = |error: io::Error| CliError::File {
             operation: "use the state file",
             file: path.to_owned(),
-            source,
+            source: io::Error::other(format!("{error}; use a file that --checkpoint has written")),
         };
         let header = checked_header(&bytes).map_err(damaged)?;
         if header.cluster != cluster {
-            return Err(CliError::Usage(format!("{} belongs to another cluster", path.display())));
+            return Err(CliError::Usage(format!(
+                "{} belongs to another cluster; use another file for each cluster",
+                path.display()
+            )));
         }
         let sorted = |mut targets: Vec<String>| {
             targets.sort();

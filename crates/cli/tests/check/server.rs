@@ -115,7 +115,7 @@ async fn watch_without_bookmarks_is_amber() -> Result<()> {
     let world = World::start().await?;
     let _fault = world.server.faults().always(watches(), Fault::Silence);
     let report = world.check(&MAPS).await?;
-    report.expect("bookmarks", "amber", "not seen in 1.5 s");
+    report.expect("bookmarks", "amber", "received no bookmark within 1.5 s");
     report.expect("streaming lists", "amber", "no end of the list in 1.5 s");
     Ok(())
 }

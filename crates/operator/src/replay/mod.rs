@@ -38,7 +38,7 @@ pub enum RecordingError {
         source: io::Error,
     },
     /// The file is not a recording of this version, or it is damaged.
-    #[error("cannot replay {}: {source}; record it again with this version of kube-operator", .path.display())]
+    #[error("cannot use the recording {}: {source}; use a file that this version has recorded", .path.display())]
     Unusable {
         /// The path of the file.
         path: PathBuf,

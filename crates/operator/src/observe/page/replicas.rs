@@ -21,7 +21,7 @@ pub(super) fn sections(data: &PageState) -> Vec<Section> {
     };
     let shards = match &data.view.shards {
         Some(shards) => shards_facts(shards),
-        None => empty("This manager has no shards. Each process reconciles all objects."),
+        None => empty("This manager has no shards, so it does not divide its objects among processes."),
     };
     vec![Section::new("leader", "Leader", leader), Section::new("shards", "Shards", shards)]
 }
