@@ -37,7 +37,7 @@ struct Cli {
 
 #[derive(Debug, Subcommand)]
 enum Command {
-    /// Measure the cost of a cache of each resource: memory, events and restarts.
+    /// Measure the memory and the events of a cache of each resource, and the load of a restart.
     Cost(Box<CostFlags>),
     /// Print changes: one line for each event, with the changed fields and their field managers.
     Watch(WatchFlags),

@@ -31,7 +31,7 @@ pub(crate) struct ConnectionFlags {
     /// Impersonate this group. The flag can be repeated.
     #[arg(long = "as-group", global = true, value_name = "GROUP", requires = "as_user")]
     pub(crate) as_groups: Vec<String>,
-    /// Use colours: on a terminal, always or never.
+    /// Select when the output has colours.
     #[arg(long, global = true, value_enum, default_value_t = ColorChoice::Auto, value_name = "WHEN")]
     pub(crate) color: ColorChoice,
 }
@@ -96,7 +96,8 @@ impl SelectionFlags {
 /// Selects the form of the output.
 #[derive(Clone, Debug, Args)]
 pub(crate) struct OutputFlags {
-    /// Print a table, a table with more columns, or one document: table, wide, json, yaml, jsonpath=TEMPLATE.
+    /// Print a table (table), a table with more columns (wide), or one document (json, yaml,
+    /// jsonpath=TEMPLATE).
     #[arg(short, long, default_value = "table", value_name = "FORMAT")]
     pub(crate) output: Format,
 }

@@ -111,7 +111,7 @@ async fn secrets_and_chosen_fields_are_not_recorded() {
     let arguments = ["record", "cm,secrets", "-o", path, "--redact", "data.key", "--duration", "500ms"];
     let (code, out, error) = cluster.run(&arguments).await;
     assert_eq!(code, 0, "{error}");
-    assert!(out.contains("left out: 1 value of Secrets") && out.contains("1 value of data.key"), "{out}");
+    assert!(out.contains("replaced: 1 value of Secrets") && out.contains("1 value of data.key"), "{out}");
     let bytes = String::from_utf8_lossy(&std::fs::read(&file).unwrap()).into_owned();
     for hidden in ["private-one", "hunter-one", "aHVudGVyLW9uZQ"] {
         assert!(!bytes.contains(hidden), "{hidden}");

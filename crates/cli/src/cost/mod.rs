@@ -77,7 +77,8 @@ pub(crate) struct CostFlags {
     /// Also print the size of each cache with this label selector. The flag can be repeated.
     #[arg(long, value_name = "SELECTOR", value_parser = label_selector)]
     try_selector: Vec<(String, LabelSelector)>,
-    /// The number of replicas that restart at the same time. The default is the number of the workload, or 1.
+    /// The number of replicas that restart at the same time. The default is the number of replicas of the
+    /// workload, or 1.
     #[arg(long, value_name = "NUMBER", value_parser = clap::value_parser!(u64).range(1..=100_000))]
     replicas: Option<u64>,
     /// Also write the report as one HTML file.

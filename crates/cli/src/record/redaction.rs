@@ -1,4 +1,4 @@
-//! `Redaction`: the fields that a recording does not contain.
+//! `Redaction`: replaces the values of fields in a recording.
 
 use std::sync::{
     Arc,
@@ -9,17 +9,17 @@ use serde_json::Value;
 
 use crate::{changes::Pattern, output::counted};
 
-/// The annotation with a copy of the object. The annotation would contain the removed values.
+/// The annotation with a copy of the object. The copy would contain the replaced values.
 const COPY: &str = "metadata.annotations[\"kubectl.kubernetes.io/last-applied-configuration\"]";
-/// The text in place of a removed text.
+/// The text in place of a replaced text.
 const REDACTED: &str = "redacted";
 
-/// The rules of `--redact`, and the number of values that each rule has removed. A clone shares the numbers.
+/// The rules of `--redact`, and the number of values that each rule has replaced. A clone shares the numbers.
 #[derive(Clone, Debug)]
 pub(super) struct Redaction(Arc<[(Pattern, AtomicUsize)]>);
 
 impl Redaction {
-    /// Creates the rules for these fields. Also removes the copy of an object in an annotation.
+    /// Creates the rules for these fields. Also replaces the copy of an object in an annotation.
     pub(super) fn new(fields: &[Pattern]) -> Self {
         let copy = COPY.parse().ok().filter(|_| !fields.is_empty());
         Self(fields.iter().cloned().chain(copy).map(|field| (field, AtomicUsize::new(0))).collect())
@@ -38,12 +38,12 @@ impl Redaction {
     /// Returns a line for each rule. `hidden` is the number of values of Secrets.
     pub(super) fn summary(&self, hidden: u64) -> String {
         let mut lines = format!(
-            "left out: {} of Secrets and tokens\n",
+            "replaced: {} of Secrets and tokens\n",
             counted(usize::try_from(hidden).unwrap_or(usize::MAX), "value")
         );
         for (field, count) in self.0.iter() {
             lines.push_str(&format!(
-                "left out: {} of {field}\n",
+                "replaced: {} of {field}\n",
                 counted(count.load(Ordering::Relaxed), "value")
             ));
         }

@@ -38,7 +38,8 @@ pub(crate) struct WatchFlags {
     /// Print a line for each event (table, wide), or a JSON object for each event (jsonl, json).
     #[arg(short, long, value_enum, default_value_t = WatchFormat::Table, value_name = "FORMAT")]
     pub(super) output: WatchFormat,
-    /// Display a table with a row for each object, and update it in place. Needs a terminal. q exits.
+    /// Display a table with a row for each object, and update it in place. The flag needs a terminal. The
+    /// key q exits.
     #[arg(long, conflicts_with_all = ["output", "initial", "once"])]
     pub(super) live: bool,
     /// Print only these fields, and only updates that change them, for example spec.replicas,status.phase.
@@ -47,14 +48,14 @@ pub(crate) struct WatchFlags {
     /// Also print the objects that already exist.
     #[arg(long)]
     pub(super) initial: bool,
-    /// Exit when all selected objects fulfil the condition: create, delete, condition=Ready,
-    /// status.phase=Running, 'spec.replicas>=3'. The command waits for objects that do not exist.
+    /// Exit when all selected objects fulfil the condition, for example create, delete, condition=Ready,
+    /// status.phase=Running or 'spec.replicas>=3'. The command waits for objects that do not exist.
     #[arg(long, value_name = "CONDITION")]
     pub(super) until: Option<Condition>,
     /// Exit when one of the selected objects fulfils the condition.
     #[arg(long, requires = "until")]
     pub(super) any: bool,
-    /// Exit with the code 4 if the condition is not fulfilled within this time, for example 5m.
+    /// Exit with code 4 if the condition is not fulfilled within this time, for example 5m.
     #[arg(long, requires = "until", value_name = "DURATION", value_parser = duration)]
     pub(super) timeout: Option<Duration>,
     /// First print the changes since the state in this file, which --checkpoint has written.

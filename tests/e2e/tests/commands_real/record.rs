@@ -102,7 +102,7 @@ async fn record(client: &Client, kubeconfig: &Path, file: &Path) -> Result<()> {
     ensure!(code == 0, "the exit code is {code}: {out}");
     ensure!(out.starts_with("recorded 5 objects of configmaps, secrets, widgets"), "{out}");
     ensure!(out.contains(" and 4 events "), "{out}");
-    ensure!(out.contains("left out: 1 value of Secrets"), "{out}");
+    ensure!(out.contains("replaced: 1 value of Secrets"), "{out}");
     Ok(())
 }
 
