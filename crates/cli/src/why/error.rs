@@ -14,9 +14,7 @@ pub(super) enum WhyError {
     )]
     NoAnswer { program: String, problem: String },
     /// The program requires a token.
-    #[error(
-        "{program} does not accept the token for {page} (401); use --token-file FILE or --kubeconfig-token"
-    )]
+    #[error("{program} requires a valid token for {page} (401); use --token-file FILE or --kubeconfig-token")]
     Unauthorized { program: String, page: String },
     /// The account of the token may not read the page.
     #[error(
@@ -33,7 +31,7 @@ pub(super) enum WhyError {
     #[error("{0}")]
     UnknownKey(String),
     /// The Deployment has no running Pod.
-    #[error("the Deployment {namespace}/{name} has no running Pod; check its events")]
+    #[error("the Deployment {namespace}/{name} has no running Pod; check the events of its Pods")]
     NoRunningPod { namespace: String, name: String },
     /// The operator of the demo has no failed key in time.
     #[error("the operator of the demo did not start in time; repeat the command")]

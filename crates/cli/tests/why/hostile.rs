@@ -40,7 +40,7 @@ async fn why(url: &str, arguments: &[&str]) -> Result<Run> {
 #[tokio::test]
 async fn each_wrong_response_has_cause_and_remedy() -> Result<()> {
     let cases = [
-        ("401 Unauthorized", "", "does not accept the token for /readyz (401); use --token-file"),
+        ("401 Unauthorized", "", "requires a valid token for /readyz (401); use --token-file"),
         ("200 OK", "<html>a page</html>", "/debug/queues of"),
         ("200 OK", r#"[{"controller": 7}]"#, "is not a page of a kube-operator program"),
         ("404 Not Found", "", "does not serve /debug/queues (404)"),
