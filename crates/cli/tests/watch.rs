@@ -42,7 +42,7 @@ async fn table_has_heading_and_one_line_per_event() {
 }
 
 #[tokio::test]
-async fn only_selects_updates_and_fields() {
+async fn only_flag_selects_updates_and_fields() {
     let cluster = Cluster::start().await;
     cluster.create_map("a", "1");
     let mut program = cluster.spawn(&["watch", "cm", "-ojsonl", "--only", "data.other,metadata.labels"]);

@@ -16,7 +16,7 @@ fn pairs(expected: &[(&str, &str)]) -> Vec<(String, String)> {
 }
 
 #[tokio::test]
-async fn changes_while_away_are_printed() {
+async fn changes_between_two_runs_are_printed() {
     let cluster = Cluster::start().await;
     for name in ["changed", "deleted", "recreated", "same"] {
         cluster.apply_map(name, "old", "helm");
@@ -52,7 +52,7 @@ async fn changes_while_away_are_printed() {
 }
 
 #[tokio::test]
-async fn interrupt_saves_what_was_printed() {
+async fn interrupt_saves_the_printed_state() {
     let cluster = Cluster::start().await;
     cluster.create_map("a", "1");
     let file = cluster.path("state");

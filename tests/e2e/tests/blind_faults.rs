@@ -36,7 +36,7 @@ const FORBIDDEN: [&str; 8] = [
 ];
 
 #[tokio::test]
-async fn each_case_contains_the_cause_and_not_the_answer() -> Result<()> {
+async fn log_and_pages_of_each_case_contain_the_cause() -> Result<()> {
     let run = Execution::start(9, &["--seconds", "12"]).await?;
     let answers = fs::read_to_string(run.answers())?;
     for (index, fault) in plan(9).into_iter().enumerate() {
@@ -49,7 +49,7 @@ async fn each_case_contains_the_cause_and_not_the_answer() -> Result<()> {
 
 /// `/healthz` fails one minute after the timeout of a reconcile that blocks its thread.
 #[tokio::test]
-async fn other_variants_contain_the_cause() -> Result<()> {
+async fn log_and_pages_of_other_variants_contain_the_cause() -> Result<()> {
     let faults = [
         Fault::ConflictStorm(ConflictSource::Spec),
         Fault::ConflictStorm(ConflictSource::Fight),

@@ -259,7 +259,7 @@ mod tests {
     }
 
     #[test]
-    fn pattern_concerns_parts_and_containers() {
+    fn pattern_matches_the_field_its_parents_and_items() {
         for text in
             ["spec", "spec.containers.image", "spec.containers[name=app]", ".spec.containers[0].image"]
         {

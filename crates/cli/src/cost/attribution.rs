@@ -85,7 +85,7 @@ mod tests {
     }
 
     #[test]
-    fn writer_has_a_new_time() {
+    fn event_belongs_to_the_manager_with_a_new_time() {
         let before = object("True", &[("ctl", "", "1", spec()), ("kubelet", "status", "1", status())]);
         let after = object("False", &[("ctl", "", "1", spec()), ("kubelet", "status", "2", status())]);
         let expected =
@@ -94,7 +94,7 @@ mod tests {
     }
 
     #[test]
-    fn writer_in_the_same_second_owns_the_changed_field() {
+    fn in_the_same_second_event_belongs_to_the_owner_of_the_field() {
         let managers = [("ctl", "", "9", spec()), ("kubelet", "status", "9", status())];
         let (before, after) = (object("True", &managers), object("False", &managers));
         assert_eq!(attribute(Some(&before), &after).manager, "kubelet (status)");

@@ -312,7 +312,7 @@ mod tests {
     }
 
     #[test]
-    fn number_of_gaps_is_limited() {
+    fn watch_with_many_expiries_stops() {
         let status = kube_client::core::Status::failure("too old", "Expired").with_code(410);
         let target = Target { verb: Verb::Watch, url: "/api/v1/pods".to_owned() };
         let error = ListWatchError::Status { target, status: Box::new(status), retry_after: None };

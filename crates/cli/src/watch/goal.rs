@@ -249,7 +249,7 @@ mod tests {
     }
 
     #[test]
-    fn texts_with_equal_numbers_differ() {
+    fn texts_of_equal_numbers_are_not_equal() {
         let object = json!({"text": "1.10", "number": 1.5, "large": 9_007_199_254_740_993_u64});
         for condition in ["text=1.10", "text!=1.1", "text>1.05", "number=1.50", "large=9007199254740993"] {
             assert!(holds(condition, &object), "{condition}");

@@ -181,7 +181,7 @@ async fn entry_is_created_or_changed() -> Result<()> {
 }
 
 #[tokio::test]
-async fn a_deletion_waits_for_finalizers() -> Result<()> {
+async fn deletion_waits_for_finalizers() -> Result<()> {
     let server = Server::new();
     let api: Api<ConfigMap> = config_maps(&server);
     let mut held = config_map("held", &[]);

@@ -258,7 +258,7 @@ hidden: 0 rows above, 1 below; arrow ke…
     }
 
     #[tokio::test(start_paused = true)]
-    async fn low_screen_contains_state_and_newest_rows() {
+    async fn screen_with_few_lines_contains_state_and_newest_rows() {
         let text = Table::new().text(100, 3);
         let lines: Vec<_> = text.lines().collect();
         assert_eq!(lines.len(), 3);
@@ -276,7 +276,7 @@ hidden: 0 rows above, 1 below; arrow ke…
     }
 
     #[tokio::test(start_paused = true)]
-    async fn each_size_bounds_the_lines() {
+    async fn lines_fit_into_a_terminal_of_any_size() {
         let table = Table::new();
         for (width, height) in (0..130).flat_map(|width| (0..14).map(move |height| (width, height))) {
             let lines = table.lines(width, height, 3);

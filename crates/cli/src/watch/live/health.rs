@@ -108,7 +108,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn outage_has_its_start_until_it_recovers() {
+    async fn outage_keeps_its_start_until_it_ends() {
         let start = Instant::now();
         let mut health = Health::new(["pods", "leases"].into_iter());
         assert_eq!(health.text(start), (Tone::Warning, "listing: pods, leases".to_owned()));

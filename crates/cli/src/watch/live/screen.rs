@@ -163,7 +163,7 @@ mod tests {
     }
 
     #[test]
-    fn leave_reverts_enter() {
+    fn left_screen_is_restored() {
         let mut bytes = b"before".to_vec();
         queue_enter(&mut bytes).unwrap();
         assert!(screen(&bytes).screen().alternate_screen() && screen(&bytes).screen().hide_cursor());
@@ -175,7 +175,7 @@ mod tests {
     }
 
     #[test]
-    fn highest_terminal_has_all_lines() {
+    fn frame_of_maximum_height_has_all_lines() {
         let bytes = queued(&vec!["x"; usize::from(u16::MAX)]);
         assert!(String::from_utf8(bytes).unwrap().contains("\u{1b}[65535;1H"));
     }
