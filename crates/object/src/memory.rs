@@ -30,7 +30,7 @@ const NODE_BYTES: usize = 16;
 pub struct ObjectMemory {
     /// The counted bytes.
     pub bytes: usize,
-    /// Whether all parts of the objects were counted. If false, `bytes` is a lower bound.
+    /// True if all parts of the objects were counted. If false, `bytes` is a lower bound.
     pub is_complete: bool,
 }
 
@@ -55,8 +55,8 @@ impl Sum for ObjectMemory {
     }
 }
 
-/// Counts the memory of a resource: its struct, its metadata, and the other fields of a `DynamicObject`. The
-/// other fields of typed objects are not counted.
+/// Counts the memory of a resource. The count contains the struct and the metadata. It contains the other
+/// fields only for a `DynamicObject`, and not for typed objects.
 pub(crate) fn resource_memory<K: Resource + 'static>(resource: &K) -> ObjectMemory {
     let bytes = size_of::<K>() + metadata_bytes(resource.meta());
     if let Some(dynamic) = (resource as &dyn Any).downcast_ref::<DynamicObject>() {

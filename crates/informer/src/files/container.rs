@@ -4,19 +4,22 @@ use std::io::{self, Write};
 
 use super::{Reader, Unusable, put_frame, take_frame};
 
-/// Describes the start of all files of one kind.
+/// Describes a kind of file: the first bytes of each file of this kind, and the version of its contents.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct FrameFormat {
-    /// The name of the kind in errors, for example `recording`.
+    /// The name of the kind in errors, for example `recording`. An error contains "it is not a recording".
     pub name: &'static str,
     /// The first bytes of each file of this kind.
     pub magic: [u8; 8],
-    /// The version of the contents.
+    /// The version of the contents. A [`FrameReader`] accepts only files with the same version.
     pub version: u32,
 }
 
-/// Writes a file that consists of frames with a tag, a length and a checksum. Checkpoints and snapshots
-/// consist of the same frames.
+/// Writes a file that consists of frames. A frame has a tag, a length, a payload and checksums. Checkpoints
+/// and snapshots consist of the same frames.
+///
+/// The file is complete only if the program writes all frames. [`FrameReader`] does not detect a missing last
+/// frame, so write a frame that marks the end.
 ///
 /// ```
 /// use kube_informer::{FrameError, FrameFormat, FrameReader, FrameWriter};
@@ -40,7 +43,7 @@ pub struct FrameWriter<W> {
 }
 
 impl<W: Write> FrameWriter<W> {
-    /// Starts a file of this format.
+    /// Writes the first bytes and the version of the format.
     ///
     /// # Errors
     /// Returns the error of the write.
@@ -50,13 +53,17 @@ impl<W: Write> FrameWriter<W> {
         Ok(Self { out, buffer: Vec::new() })
     }
 
-    /// Writes a frame. The payload has at most 4 GiB. Returns the number of written bytes.
+    /// Writes a frame, and returns the number of written bytes. `tag` identifies the kind of the payload. The
+    /// program selects the values of its tags. The payload must be smaller than 4 GiB.
     ///
     /// # Errors
     /// Returns the error of the write, or [`io::ErrorKind::InvalidInput`] if the payload is too large.
     pub fn write(&mut self, tag: u8, payload: &[u8]) -> io::Result<usize> {
         if u32::try_from(payload.len()).is_err() {
-            return Err(io::Error::new(io::ErrorKind::InvalidInput, "a frame has at most 4 GiB"));
+            return Err(io::Error::new(
+                io::ErrorKind::InvalidInput,
+                "cannot write a frame with 4 GiB or more",
+            ));
         }
         self.buffer.clear();
         put_frame(&mut self.buffer, tag, payload);
@@ -64,7 +71,7 @@ impl<W: Write> FrameWriter<W> {
         Ok(self.buffer.len())
     }
 
-    /// Flushes the frames.
+    /// Flushes the output.
     ///
     /// # Errors
     /// Returns the error of the flush.
@@ -72,13 +79,14 @@ impl<W: Write> FrameWriter<W> {
         self.out.flush()
     }
 
-    /// Returns the output.
+    /// Returns the output, without a flush.
     pub fn into_inner(self) -> W {
         self.out
     }
 }
 
-/// Reads the frames of a file. After an error, the iterator returns no further frames.
+/// Reads the tags and payloads of the frames of a file. After an error, the iterator returns no further
+/// frames.
 ///
 /// A program that is killed can leave a partial last frame, which is an error of the kind
 /// [`FrameError::Truncated`](crate::FrameError::Truncated).

@@ -362,7 +362,7 @@ mod tests {
     /// A worker observes the expired lease, and the lease is renewed before the timers fire. The task of the
     /// added controllers must return, so that the manager reports the lost lease.
     #[tokio::test(start_paused = true)]
-    async fn added_controller_that_sees_lost_lease_ends_the_task_even_if_lease_returns() {
+    async fn task_of_added_controllers_stops_after_observed_loss_of_lease() {
         let server = Server::new();
         let factory = InformerFactory::new(Client::new(server.service(), "default"));
         let until = Instant::now() + 10 * SECOND + Duration::from_micros(500);

@@ -45,7 +45,7 @@ impl Manager {
         clusters
     }
 
-    /// Adds a controller of the objects of many clusters. It runs only on the leader. With
+    /// Adds a controller of the objects of many clusters. The controller runs only on the leader. With
     /// [`ManagerOptions::shards`](crate::ManagerOptions::shards), it runs in every process instead, for the
     /// objects in the slots of the process.
     pub fn add_cluster_controller<T, F, R, E>(&mut self, controller: ClusterController<T>, reconcile: F)

@@ -30,7 +30,7 @@ pub enum ManagerError {
     Certificate {
         /// The file that cannot be used.
         file: std::path::PathBuf,
-        /// Why the file cannot be used.
+        /// The reason why the file cannot be used.
         reason: String,
     },
     /// The self-signed certificate could not be created.
@@ -46,7 +46,7 @@ pub enum ManagerError {
     InvalidWebhookOption {
         /// The name of the option, for example `SecretCertificate::validity`.
         option: &'static str,
-        /// Why the option is invalid, and how to correct it.
+        /// The reason why the option is invalid, and the correction.
         reason: String,
     },
     /// The election options are unsafe.
@@ -99,8 +99,8 @@ pub enum ManagerError {
     LeadershipLost {
         /// The namespace and name of the Lease.
         lease: String,
-        /// Why the lease was lost: the identity of the new leader, or the last error of the election. If
-        /// no request failed, the process was probably paused.
+        /// The cause of the loss: the identity of the new leader, or the last error of the election. If no
+        /// request failed, the process was probably paused.
         reason: String,
     },
     /// A controller or a task failed.

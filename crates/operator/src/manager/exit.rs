@@ -26,21 +26,21 @@ impl Manager {
     ///
     /// The exit code is 0 if the manager stopped after `stop`, and 1 if it failed. The failure is
     /// logged. Destructors of the program do not run. If a log subscriber writes in the background,
-    /// its last lines can be lost. While the manager stops, the next SIGTERM or SIGINT ends the process
-    /// immediately, with the exit code 1. With [`shutdown_signal`](crate::shutdown_signal), this is the
+    /// its last lines can be lost. While the manager stops, the next SIGTERM or SIGINT terminates the
+    /// process immediately, with exit code 1. With [`shutdown_signal`](crate::shutdown_signal), this is the
     /// second signal.
     ///
-    /// A `main` that returns would wait for reconciles that block their thread. This method ends them
-    /// with the process:
+    /// A `main` that returns would wait for reconciles that block their thread. This method does not wait for
+    /// these reconciles:
     /// - If the runtime has other threads, the manager stops after the grace period, and logs the
     ///   blocked part.
     /// - If all threads of the runtime are blocked, the leader cannot renew its lease. A leader acts
     ///   until the [`renew_deadline`](crate::LeaseTimes::renew_deadline), and another process takes the
     ///   lease after the [`lease_duration`](crate::LeaseTimes::lease_duration). By default, these are
-    ///   10 s and 15 s after the last renewal. Shortly before the second time, a separate thread ends
-    ///   the process with the exit code 1, or aborts it if the log is blocked too. The thread also ends a
-    ///   process that does not stop within 10 s after the grace period. For a blocked process without an
-    ///   election, use a liveness probe of `/healthz`.
+    ///   10 s and 15 s after the last renewal. Shortly before the second time, a separate thread exits
+    ///   the process with code 1. If the log is also blocked, the thread aborts the process. The thread also
+    ///   exits a process that does not stop within 10 s after the grace period. For a blocked process without
+    ///   an election, use a liveness probe of `/healthz`.
     ///
     /// ```no_run
     /// # use kube_operator::{Manager, ManagerOptions, shutdown_signal};

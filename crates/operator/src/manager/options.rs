@@ -29,8 +29,8 @@ pub struct ManagerOptions {
     /// [`probe_address`](Self::probe_address) always use plain HTTP without authorization.
     #[cfg(feature = "tls")]
     pub secure_serving: Option<SecureServing>,
-    /// Whether the page `/debug/why` shows which fields of an object changed before a reconcile, and which
-    /// field manager wrote last. The default is `false`.
+    /// Whether the page `/debug/why` contains the changes of objects before a reconcile: the names of the
+    /// changed fields, and the field manager of the latest write. The default is `false`.
     ///
     /// The informers of [`Manager::new`](crate::Manager::new) then parse each received object twice. The
     /// manager stores no values, and at most 4,096 objects. Each object has up to 64 hashes of fields, 16
@@ -111,7 +111,7 @@ impl ManagerOptions {
 pub struct SecureServing {
     /// The certificate of the server.
     pub certificate: CertificateSource,
-    /// Whether each request needs the header `Authorization: Bearer TOKEN`.
+    /// Whether the manager rejects requests without the header `Authorization: Bearer TOKEN`.
     ///
     /// If `true`, the manager sends a TokenReview for the token. It then sends a SubjectAccessReview: the
     /// user of the token must be allowed to `get` the path of the request as a nonResourceURL. This
@@ -136,7 +136,7 @@ pub enum CertificateSource {
     /// warning and serves the old certificate. Existing connections keep their certificate.
     Files {
         /// The PEM file with the certificate chain, for example `tls.crt` in a Secret of cert-manager. The
-        /// certificate of the server is the first one.
+        /// first certificate of the file is the certificate of the server.
         certificate: PathBuf,
         /// The PEM file with the private key of the certificate, for example `tls.key`.
         key: PathBuf,

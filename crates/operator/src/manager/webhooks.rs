@@ -37,7 +37,7 @@ pub struct WebhookOptions {
     /// A handler of an AdmissionReview can send requests that need a conversion by this server, because
     /// both kinds have separate limits.
     ///
-    /// Bodies of at most 64 KiB do not count. All connections together hold at most 64 MiB of them.
+    /// Bodies of at most 64 KiB do not count. All connections together hold at most 64 MiB of small bodies.
     pub max_bytes_in_progress: usize,
 }
 
@@ -105,7 +105,7 @@ impl Manager {
             return Err(ManagerError::InvalidWebhookOption { option, reason });
         }
         let budget = BodyBudgets::new(options.max_bytes_in_progress);
-        // The socket comes first: after an error, the caller can try another address.
+        // Binds the socket first, so that the caller can try another address after an error.
         let address = options.bind_address;
         let (listener, address) = listen(address).map_err(|source| ManagerError::Bind { address, source })?;
         let (certificate, task) = match options.certificate {

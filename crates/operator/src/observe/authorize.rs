@@ -64,7 +64,7 @@ enum ReviewError {
     Token(String),
     #[error("cannot create a SubjectAccessReview: {0}")]
     Access(String),
-    #[error("the server did not answer the reviews within {REVIEW_TIMEOUT:?}")]
+    #[error("the server did not respond to the reviews within {REVIEW_TIMEOUT:?}")]
     TimedOut,
 }
 

@@ -63,7 +63,7 @@ impl RequestMetrics {
 }
 
 /// A request without a response. It is counted when it is dropped, so that timeouts and cancelled requests
-/// count, too.
+/// are also counted.
 struct PendingRequest {
     metrics: RequestMetrics,
     method: &'static str,

@@ -236,7 +236,7 @@ fn managers(meta: &Value, hasher: &RandomState) -> Vec<Manager> {
 }
 
 /// Returns the manager of the changed entry with the latest time. Times have a
-/// precision of one second. Of several entries with this time, the one that gained most fields is used.
+/// precision of one second. If several entries have this time, returns the manager that gained most fields.
 fn writer(old: &[Manager], new: &[Manager]) -> Option<Arc<str>> {
     let growth = |manager: &Manager| {
         let before = old.iter().find(|old| (&old.name, &old.part) == (&manager.name, &manager.part));
