@@ -77,7 +77,7 @@ fn check_watchable(resource: &ServerResource) -> Result<(), CliError> {
         return Ok(());
     }
     Err(CliError::Usage(format!(
-        "{} cannot be watched; `kubectl api-resources --verbs=list,watch` lists the resources that can",
+        "{} cannot be watched; `kubectl api-resources --verbs=list,watch` lists the other resources",
         resource.name()
     )))
 }
