@@ -1,13 +1,13 @@
 //! `Authors`: finds the field manager of a change in the managedFields of both states.
 //!
-//! If a write of a manager changes the object, the server updates the entry of this manager and the time of the
-//! entry. The manager of a change therefore has an entry with a new time, and owns the field. An entry with its
-//! old time can also change: it loses a field that another manager takes or removes.
+//! If a write of a manager changes the object, the server updates the entry of this manager and the time of
+//! the entry. The manager of a change therefore has an entry with a new time, and owns the field. An entry
+//! with its old time can also change: it loses a field that another manager takes or removes.
 //!
 //! A manager that never owned a field can remove the field. If only one entry has a new time, its manager has
-//! removed the field. The time of an entry has a resolution of one second, so two writes can have equal times.
-//! If no entry has a new time, the owner of the field probably wrote its value. The manager of a removal is
-//! then unknown.
+//! removed the field. The time of an entry has a resolution of one second, so two writes can have equal
+//! times. If no entry has a new time, the owner of the field probably wrote its value. The manager of a
+//! removal is then unknown.
 
 use std::{
     cmp::Reverse,

@@ -224,9 +224,9 @@ fn go_value_bytes(field: &str) -> Option<u64> {
 
 /// Returns the memory of a Go map whose keys are strings, without the bytes of its keys.
 ///
-/// A Go map consists of groups. A group has 8 slots and 8 control bytes. A map with more than one group doubles
-/// before more than 7/8 of its slots are in use. A map with more than 1,024 slots consists of several tables.
-/// The tables double at different times, so this map has at most the returned size.
+/// A Go map consists of groups. A group has 8 slots and 8 control bytes. A map with more than one group
+/// doubles before more than 7/8 of its slots are in use. A map with more than 1,024 slots consists of several
+/// tables. The tables double at different times, so this map has at most the returned size.
 fn go_map_bytes(entries: u64, value_bytes: u64) -> u64 {
     const HEADER: u64 = 48;
     const KEY: u64 = 16;
@@ -236,8 +236,8 @@ fn go_map_bytes(entries: u64, value_bytes: u64) -> u64 {
 
 /// Returns the nodes of a `BTreeMap` after the insertion of this number of ordered keys.
 ///
-/// A node has room for 11 entries. The insertion into a full last node moves one key to its parent and 5 keys to a new
-/// node. So 6 keys remain in the node.
+/// A node has room for 11 entries. The insertion into a full last node moves one key to its parent and 5 keys
+/// to a new node. So 6 keys remain in the node.
 fn nodes(entries: u64) -> u64 {
     match entries {
         0 => 0,
