@@ -123,7 +123,7 @@ fn accuracy(report: &Report) -> String {
     };
     let estimates: Vec<_> = report.estimates.iter().take(3).map(estimate).collect();
     text += &format!(
-        "CLIENT-GO and KUBE-RS are estimates of resident memory, with managedFields: {}.\n",
+        "CLIENT-GO and KUBE-RS are estimates of resident memory, with managedFields. Largest errors: {}.\n",
         estimates.join(", ")
     );
     text += "The numbers do not include the memory of a process without objects: ";
@@ -209,8 +209,8 @@ fn details(cost: &ResourceCost, width: Width) -> String {
 pub(super) fn advice_groups(report: &Report) -> Vec<(String, Vec<&Advice>)> {
     let (keeping, moving): (Vec<_>, Vec<_>) = report.advice.iter().partition(|advice| advice.keeps_library);
     let mut groups = vec![
-        (format!("Changes of a program that keeps {}:", report.library.name()), keeping),
-        ("Changes to kube-informer, in Rust:".to_owned(), moving),
+        (format!("Changes that keep {}:", report.library.name()), keeping),
+        ("Rewrites in Rust with kube-informer:".to_owned(), moving),
     ];
     groups.retain(|(_, advised)| !advised.is_empty());
     groups
