@@ -41,7 +41,9 @@ pub(crate) fn targets(
         return Err(CliError::Usage("no resource is selected; use for example `pods,deploy`".to_owned()));
     }
     if selection.all_namespaces && arguments.iter().any(|argument| argument.contains('/')) {
-        return Err(CliError::Usage("use TYPE/NAME with one namespace, without -A".to_owned()));
+        let problem =
+            "TYPE/NAME selects an object of one namespace; use --namespace instead of --all-namespaces";
+        return Err(CliError::Usage(problem.to_owned()));
     }
     Ok(targets)
 }
@@ -53,7 +55,9 @@ fn objects(arguments: &[String]) -> Result<Vec<(&str, Option<&str>)>, CliError> 
         return Ok(pairs.into_iter().map(|(resource, name)| (resource, Some(name))).collect());
     }
     if !pairs.is_empty() {
-        return Err(CliError::Usage("use either RESOURCE NAME, or only TYPE/NAME".to_owned()));
+        let problem =
+            "the arguments mix TYPE/NAME with other forms; use TYPE/NAME for all objects, or RESOURCE NAME";
+        return Err(CliError::Usage(problem.to_owned()));
     }
     Ok(match arguments {
         [] => Vec::new(),
