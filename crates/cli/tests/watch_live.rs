@@ -68,6 +68,28 @@ async fn each_exit_restores_the_terminal() {
 }
 
 #[tokio::test]
+async fn suspended_program_restores_the_terminal_and_continues() {
+    let cluster = Cluster::start().await;
+    cluster.create_map("a", "1");
+    let mut terminal = live(&cluster, &["cm"], 80, 10);
+    terminal.wait_for("table", |text| text.contains("default/a")).await;
+    for (name, is_key) in [("b", true), ("c", false)] {
+        if is_key {
+            terminal.press(b"\x1a");
+        } else {
+            terminal.signal("TSTP").await;
+        }
+        assert!(terminal.stop().await, "{}", terminal.text());
+        cluster.create_map(name, "1");
+        terminal.signal("CONT").await;
+        let object = format!("default/{name}");
+        terminal.wait_for("new object", |text| text.contains(&object) && text.contains("default/a")).await;
+    }
+    terminal.press(b"q");
+    assert!(terminal.end().await.is_restored);
+}
+
+#[tokio::test]
 async fn screen_follows_the_size_and_the_keys() {
     let cluster = Cluster::start().await;
     for number in 0..30 {

@@ -153,6 +153,10 @@ impl<'a> Watch<'a> {
                 item = feed.next() => item,
                 wake = self.output.next() => match wake {
                     Wake::Quit => return Ok(End::Interrupted),
+                    Wake::Suspend => {
+                        self.output.suspend()?;
+                        continue;
+                    }
                     Wake::Redraw => {
                         self.output.draw()?;
                         continue;

@@ -39,6 +39,15 @@ impl Output {
         Ok(())
     }
 
+    /// Restores the terminal, stops the process until SIGCONT, and displays the live table again.
+    ///
+    /// # Errors
+    ///
+    /// Fails if the terminal cannot be written.
+    pub(super) fn suspend(&mut self) -> Result<(), CliError> {
+        self.live.as_mut().map_or(Ok(()), |live| live.suspend())
+    }
+
     /// Adds an object of the first list to the live table.
     pub(super) fn insert(&mut self, target: usize, key: &ObjectKey) {
         if let Some(live) = &mut self.live {

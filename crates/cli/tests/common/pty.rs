@@ -9,6 +9,7 @@ use std::{
 };
 
 use rustix::{
+    process::{Pid, WaitId, WaitIdOptions, waitid},
     pty::{OpenptFlags, grantpt, openpt, ptsname, unlockpt},
     termios::{Termios, Winsize, tcgetattr, tcsetwinsize},
 };
@@ -106,6 +107,20 @@ impl Terminal {
         assert!(Command::new("kill").args([&format!("-{name}"), &id]).status().await.unwrap().success());
     }
 
+    /// Waits until the program has stopped, as after Ctrl-Z in a shell. Returns whether the terminal is
+    /// restored.
+    pub(crate) async fn stop(&mut self) -> bool {
+        let id = self.child.id().and_then(|id| Pid::from_raw(id.try_into().ok()?)).expect("the program runs");
+        let stopped =
+            tokio::task::spawn_blocking(move || waitid(WaitId::Pid(id), WaitIdOptions::STOPPED).unwrap());
+        timeout(MAX_WAIT, stopped).await.expect("the program stops").unwrap();
+        while self.parser.screen().alternate_screen() {
+            let chunk = timeout(MAX_WAIT, self.chunks.recv()).await.expect("the normal screen").unwrap();
+            self.parser.process(&chunk);
+        }
+        is_restored(&self.settings, &tcgetattr(&self.user).unwrap(), self.parser.screen())
+    }
+
     /// Closes the terminal, as when its window is closed. Returns the exit code of the program.
     pub(crate) async fn hang_up(mut self) -> Option<i32> {
         // The thread stops at the next output, because the receiver is dropped.
@@ -122,14 +137,14 @@ impl Terminal {
             self.parser.process(&chunk);
         }
         let screen = self.parser.screen();
-        let is_same = (settings.local_modes, settings.input_modes, settings.output_modes)
-            == (self.settings.local_modes, self.settings.input_modes, self.settings.output_modes);
-        Exited {
-            code: status.code(),
-            text: screen.contents(),
-            is_restored: is_same && !screen.alternate_screen() && !screen.hide_cursor(),
-        }
+        let is_restored = is_restored(&self.settings, &settings, screen);
+        Exited { code: status.code(), text: screen.contents(), is_restored }
     }
+}
+
+fn is_restored(before: &Termios, now: &Termios, screen: &vt100::Screen) -> bool {
+    let modes = |settings: &Termios| (settings.local_modes, settings.input_modes, settings.output_modes);
+    modes(before) == modes(now) && !screen.alternate_screen() && !screen.hide_cursor()
 }
 
 fn set_size(terminal: &File, width: u16, height: u16) {

@@ -10,6 +10,7 @@ mod clusters;
 mod configuration;
 mod key;
 mod layout;
+mod lists;
 mod live;
 mod memory;
 mod overview;
@@ -29,18 +30,19 @@ pub(crate) use security::Access;
 
 use parking_lot::Mutex;
 
-use self::{memory::MemoryCounts, series::SeriesStore};
+use self::{lists::ListHistory, memory::MemoryCounts, series::SeriesStore};
 use crate::ManagerOptions;
 
 /// The data that only the pages for browsers need.
 pub(crate) struct BrowserState {
     options: ManagerOptions,
     series: Mutex<SeriesStore>,
+    lists: Mutex<ListHistory>,
     memory: MemoryCounts,
 }
 
 impl BrowserState {
     pub(crate) fn new(options: ManagerOptions) -> Self {
-        Self { options, series: Mutex::default(), memory: MemoryCounts::default() }
+        Self { options, series: Mutex::default(), lists: Mutex::default(), memory: MemoryCounts::default() }
     }
 }

@@ -2,6 +2,7 @@
 
 use std::net::SocketAddr;
 
+use k8s_openapi::api::core::v1::Secret;
 use kube_client::{
     api::{Patch, PatchParams},
     core::PartialObjectMeta,
@@ -88,7 +89,7 @@ async fn tables_contain_the_state_without_a_script() {
     get_until(address, "/", |_, body| body.contains("the moon is in the way")).await;
     for (path, texts) in [
         ("/", vec!["Failing key", "href=\"/ui/key/configmap/default/bad\"", "This process is the leader"]),
-        ("/ui/caches", vec!["ConfigMap · /api/v1/configmaps", "start: 1", "Watching"]),
+        ("/ui/caches", vec!["ConfigMap · /api/v1/configmaps", "start: 1", "Watching", "Recent lists"]),
         ("/ui/queues", vec!["Adds", "No worker is busy."]),
         (
             "/ui/reconciles",
@@ -140,6 +141,23 @@ async fn caches_have_their_counted_memory_and_representation() {
     Api::default_namespaced(client).create(&PostParams::default(), &large).await.unwrap();
     get_until(address, "/ui/caches", |code, body| cells() != before && has_cells(code, body)).await;
     assert!(lazy.memory().is_complete && lazy.memory().bytes > 10_000 + metadata.memory().bytes / 2);
+    stop.cancel();
+    running.await.unwrap().unwrap();
+}
+
+#[tokio::test]
+async fn recent_lists_have_their_causes() {
+    let (world, address) = world().await;
+    let (server, stop, running) = world.run();
+    get_until(address, "/ui/caches", |_, body| body.contains("<td>start</td>")).await;
+    // The watch of ConfigMaps then starts before the last change of the server.
+    let secret = json!({"metadata": {"name": "a", "namespace": "default"}});
+    server.create(&serde_json::from_value::<Secret>(secret).unwrap()).unwrap();
+    server.compact();
+    server.close_watches();
+    let body = get_until(address, "/ui/caches", |_, body| body.contains("<td>expired</td>")).await;
+    let place = |text| body.find(text).unwrap();
+    assert!(place("<td>expired</td>") < place("<td>start</td>"), "the latest list is first:\n{body}");
     stop.cancel();
     running.await.unwrap().unwrap();
 }

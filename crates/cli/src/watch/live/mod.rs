@@ -1,11 +1,11 @@
 //! `Live`: the table of `watch --live`. It has a row for each object, and is updated in place.
 
 mod frame;
-mod hangups;
 mod health;
 mod line;
 mod rows;
 mod screen;
+mod signals;
 
 use std::time::Duration;
 
@@ -25,11 +25,11 @@ use crate::{
     terminal::Terminal,
 };
 use frame::{View, frame, visible_rows};
-use hangups::Hangups;
 use health::Health;
 use rows::Rows;
 use screen::Screen;
 pub(crate) use screen::restore;
+use signals::{Signal, Signals};
 
 /// The time between two updates of the screen.
 const PERIOD: Duration = Duration::from_millis(250);
@@ -45,6 +45,8 @@ pub(super) enum Wake {
     Redraw,
     /// The user has pressed q or Ctrl-C, or the terminal was closed.
     Quit,
+    /// The user has pressed Ctrl-Z: [`Live::suspend`] must be called.
+    Suspend,
 }
 
 /// The live table, while it is on the screen.
@@ -60,7 +62,7 @@ pub(super) struct Live {
     ticks: tokio::time::Interval,
     /// The keys and changes of the size. `None` after the end of the input.
     input: Option<EventStream>,
-    hangups: Hangups,
+    signals: Signals,
     /// The last field, because the input must stop before the terminal is restored.
     screen: Screen,
 }
@@ -86,7 +88,7 @@ impl Live {
             drawn: None,
             ticks,
             input: Some(EventStream::new()),
-            hangups: Hangups::new(),
+            signals: Signals::new(),
             screen,
         })
     }
@@ -137,7 +139,10 @@ impl Live {
         };
         let event = tokio::select! {
             event = input => event,
-            () = self.hangups.next() => return Wake::Quit,
+            signal = self.signals.next() => return match signal {
+                Signal::Hangup => Wake::Quit,
+                Signal::Stop => Wake::Suspend,
+            },
             _ = self.ticks.tick() => return Wake::Redraw,
         };
         match event {
@@ -159,6 +164,7 @@ impl Live {
         let last = self.rows.len().saturating_sub(page);
         match key.code {
             KeyCode::Char('c') if key.modifiers.contains(KeyModifiers::CONTROL) => return Wake::Quit,
+            KeyCode::Char('z') if key.modifiers.contains(KeyModifiers::CONTROL) => return Wake::Suspend,
             KeyCode::Char('q') => return Wake::Quit,
             KeyCode::Up | KeyCode::Char('k') => self.offset = self.offset.saturating_sub(1),
             KeyCode::Down | KeyCode::Char('j') => self.offset = last.min(self.offset + 1),
@@ -169,6 +175,16 @@ impl Live {
             _ => {}
         }
         Wake::Redraw
+    }
+
+    /// Restores the terminal, stops the process until SIGCONT, and displays the table again.
+    ///
+    /// # Errors
+    ///
+    /// Fails if the terminal cannot be written.
+    pub(super) fn suspend(&mut self) -> Result<(), CliError> {
+        self.screen.suspend()?;
+        self.draw()
     }
 
     /// Draws the screen. If the last drawing was a short time ago, [`next`](Self::next) draws it later.

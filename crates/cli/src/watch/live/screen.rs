@@ -53,15 +53,28 @@ impl Screen {
     ///
     /// Fails if standard output is not a terminal.
     pub(super) fn enter(terminal: Terminal) -> Result<Self, CliError> {
-        let failed = |error| CliError::Command(Box::new(ScreenError::Raw(error)));
         HOOK.call_once(restore_before_panics);
-        enable_raw_mode().map_err(failed)?;
-        IS_ACTIVE.store(true, Ordering::SeqCst);
         let screen = Self { terminal };
-        let mut bytes = Vec::new();
-        queue_enter(&mut bytes).map_err(failed)?;
-        write(&bytes)?;
+        prepare()?;
         Ok(screen)
+    }
+
+    /// Restores the terminal, and stops the process, like a program without a handler of SIGTSTP. After
+    /// SIGCONT, switches the terminal to the alternate screen again.
+    ///
+    /// # Errors
+    ///
+    /// Fails if the terminal cannot be written.
+    pub(super) fn suspend(&self) -> Result<(), CliError> {
+        // A system without these signals has no Ctrl-Z.
+        #[cfg(unix)]
+        {
+            restore();
+            // The process has a handler of SIGTSTP, so only SIGSTOP stops it. A failure has no effect.
+            let _ = rustix::process::kill_process(rustix::process::getpid(), rustix::process::Signal::STOP);
+            prepare()?;
+        }
+        Ok(())
     }
 
     /// Returns the width and the height, in cells.
@@ -89,6 +102,16 @@ impl Drop for Screen {
     fn drop(&mut self) {
         restore();
     }
+}
+
+/// Switches the terminal to the alternate screen.
+fn prepare() -> Result<(), CliError> {
+    let failed = |error| CliError::Command(Box::new(ScreenError::Raw(error)));
+    enable_raw_mode().map_err(failed)?;
+    IS_ACTIVE.store(true, Ordering::SeqCst);
+    let mut bytes = Vec::new();
+    queue_enter(&mut bytes).map_err(failed)?;
+    write(&bytes)
 }
 
 fn restore_before_panics() {

@@ -37,6 +37,7 @@ pub(super) fn sections(data: &PageState) -> Vec<Section> {
         Section::new("caches", "Caches", caches_table(data, &rows, omitted)),
         Section::new("handlers", "Handlers", handlers_table(&rows)),
         Section::new("requests", "Lists and watches", requests_table(data, &rows)),
+        Section::new("lists", "Recent lists", data.browser.lists.lock().table()),
     ]
 }
 

@@ -52,4 +52,7 @@ fn sample_once(state: &PageState) {
         series.record_total(Measure::Relists, subject, informer.reflector.relists);
     }
     series.finish();
+    drop(series);
+    let lists = informers.iter().map(|(_, informer)| &informer.reflector.lists_by_cause);
+    state.browser.lists.lock().sample(subjects.iter().zip(lists));
 }
