@@ -214,10 +214,14 @@ fn bookmarks_finding(name: &str, search: Result<Search, ProbeError>, elapsed: Du
         Ok(Search::Found { .. }) => {
             Finding::green(CHECK, format!("a watch of {name} received a bookmark after {elapsed:.1} s"))
         }
-        Ok(Search::Closed { .. } | Search::TimedOut { .. }) => Finding::new(
+        Ok(search @ (Search::Closed { .. } | Search::TimedOut { .. })) => Finding::new(
             CHECK,
             Verdict::Amber,
-            format!("a watch of {name} received no bookmark within {elapsed:.1} s"),
+            if matches!(search, Search::Closed { .. }) {
+                format!("the server closed a watch of {name} after {elapsed:.1} s, without a bookmark")
+            } else {
+                format!("a watch of {name} received no bookmark within {elapsed:.1} s")
+            },
             "repeat the check with --wait 70s; without bookmarks, informers list again after a pause of the watch",
         ),
         Err(error) if error.has_code(StatusCode::FORBIDDEN) => not_allowed(CHECK, &error),

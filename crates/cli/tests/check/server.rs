@@ -127,7 +127,7 @@ async fn closed_and_failed_watches_have_causes() -> Result<()> {
     let closed = faults.always(watches(), Fault::CloseWatch(0));
     let report = world.check(&MAPS).await?;
     report.expect("streaming lists", "amber", "closed a watch after 0 configmaps");
-    report.expect("bookmarks", "amber", "not seen");
+    report.expect("bookmarks", "amber", "the server closed a watch of configmaps");
     drop(closed);
     let forbidden = faults.always(watches(), Fault::Forbidden { user: "ann".to_owned() });
     world.check(&MAPS).await?.expect("bookmarks", "amber", "not measured: 403");
