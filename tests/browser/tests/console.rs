@@ -46,8 +46,12 @@ async fn render(chromium: &Chromium, html: &str, coloured: (&str, &str), name: &
 async fn live_table_of_watch_is_rendered() -> Result<()> {
     let Some(chromium) = Chromium::start_or_skip().await? else { return Ok(()) };
     let mut console = start(&["watch", "pods,leases", "-A", "--live"], 150, 24)?;
+    // The program writes a frame in several parts. A part must not end within a change.
+    let is_whole = |line: &str| !line.contains("kubelet") || line.contains(" → ");
     let is_busy = |text: &str| {
-        text.matches("ADDED").count() > 2 && text.matches("kubelet: status.conditions").count() > 1
+        text.matches("ADDED").count() > 2
+            && text.matches("kubelet: status.conditions").count() > 1
+            && text.lines().all(is_whole)
     };
     console.wait_for(is_busy).await?;
     let html = console.html("kubectl informer watch pods,leases -A --live --demo", 24);
