@@ -153,6 +153,7 @@ async fn only_forbidden_resources_are_an_error() {
 #[tokio::test]
 async fn kubeconfig_replaces_no_other_file() {
     let cluster = Cluster::start().await;
+    cluster.create_map("a", "1");
     let file = cluster.path("recording");
     let path = file.to_str().unwrap();
     let (code, _, error) = cluster.run(&["record", "cm", "-o", path, "--duration", "500ms"]).await;

@@ -41,10 +41,11 @@ async fn error_of_overloaded_server_has_its_status_code() {
 }
 
 #[tokio::test]
-async fn missing_folder_of_output_is_reported_before_the_work() {
+async fn unusable_path_of_output_is_reported_before_the_work() {
     for arguments in [
         ["watch", "pods", "--demo", "--checkpoint", "/missing/state"],
         ["cost", "pods", "--demo", "--html", "/missing/report.html"],
+        ["cost", "pods", "--demo", "--html", "/"],
     ] {
         let mut command = Command::new(env!("CARGO_BIN_EXE_kubectl-informer"));
         command.args(arguments);
