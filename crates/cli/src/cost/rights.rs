@@ -186,8 +186,8 @@ struct Account<'a> {
 }
 
 impl Account<'_> {
-    /// Returns whether the account is one of the subjects. `namespace` is the namespace of a role binding, which
-    /// is also the default namespace of its subjects.
+    /// Returns whether the account is one of the subjects. `namespace` is the namespace of a role binding.
+    /// It is the default namespace of the subjects.
     fn is_in(&self, subjects: Option<&[Subject]>, namespace: Option<&str>) -> bool {
         let user = format!("system:serviceaccount:{}:{}", self.namespace, self.name);
         let group = format!("system:serviceaccounts:{}", self.namespace);
