@@ -3,7 +3,7 @@
 use kube_client::{
     Client, Config,
     client::ConfigExt as _,
-    config::{KubeConfigOptions, Kubeconfig},
+    config::{KubeConfigOptions, Kubeconfig, KubeconfigError},
 };
 use tower::Layer as _;
 
@@ -70,8 +70,16 @@ pub(crate) async fn chosen_config(flags: &ConnectionFlags) -> Result<(Config, St
                 Config::incluster().map_err(|source| CliError::NoCluster { source: Box::new(source) })?;
             return Ok((config, "the cluster of this Pod".to_owned()));
         }
-        None => Kubeconfig::read().map_err(invalid)?,
+        None => kubeconfig_of_environment().map_err(invalid)?,
     };
+    if let Some(user) = &flags.user
+        && !kubeconfig.auth_infos.iter().any(|known| known.name == *user)
+    {
+        // kube-client would send requests without credentials.
+        let problem =
+            format!("the kubeconfig has no user {user:?}; `kubectl config get-users` lists the users");
+        return Err(CliError::Usage(problem));
+    }
     let options = KubeConfigOptions {
         context: flags.context.clone(),
         cluster: flags.cluster.clone(),
@@ -124,6 +132,17 @@ fn clients(mut config: Config) -> Result<(Client, Client), kube_client::Error> {
         Ok(Client::new(auth.layer(service), config.default_namespace.clone()))
     };
     Ok((client(true)?, client(false)?))
+}
+
+/// Returns the kubeconfig of `$KUBECONFIG`, or `~/.kube/config`. Like kubectl, ignores a missing file of
+/// `$KUBECONFIG` if another file exists.
+fn kubeconfig_of_environment() -> Result<Kubeconfig, KubeconfigError> {
+    let files = std::env::var_os("KUBECONFIG").unwrap_or_default();
+    let mut existing = std::env::split_paths(&files).filter(|file| file.exists()).peekable();
+    if existing.peek().is_none() {
+        return Kubeconfig::read();
+    }
+    existing.try_fold(Kubeconfig::default(), |merged, file| merged.merge(Kubeconfig::read_from(file)?))
 }
 
 /// Returns whether neither `$KUBECONFIG` nor `~/.kube/config` exists.

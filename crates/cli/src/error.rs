@@ -76,6 +76,11 @@ impl CliError {
         Self::Request { operation: operation.into(), source: Box::new(source) }
     }
 
+    /// Creates an error of a command line that selects no resource.
+    pub(crate) fn no_resource() -> Self {
+        Self::Usage("no resource is selected; use for example `pods,deploy`".to_owned())
+    }
+
     /// Returns whether standard output was closed, for example by `| head`.
     pub(crate) fn is_broken_pipe(&self) -> bool {
         matches!(self, Self::Output(error) if error.kind() == io::ErrorKind::BrokenPipe)
@@ -91,15 +96,18 @@ impl CliError {
     }
 }
 
-/// Checks that the folder of an output file exists. A command calls this before its work.
+/// Checks that the folder of an output file exists, and that the file is not a folder. A command calls this
+/// before its work.
 ///
 /// # Errors
 ///
-/// Fails if the folder does not exist, or cannot be read.
+/// Fails if the folder does not exist or cannot be read, or if the file is a folder.
 pub(crate) fn check_folder_of(file: &Path) -> Result<(), CliError> {
     let folder = file.parent().filter(|folder| !folder.as_os_str().is_empty());
     let found = fs::metadata(folder.unwrap_or(Path::new(".")));
-    found.map(drop).map_err(|source| CliError::File { operation: "write", file: file.to_owned(), source })
+    let checked =
+        found.and_then(|_| if file.is_dir() { Err(io::ErrorKind::IsADirectory.into()) } else { Ok(()) });
+    checked.map_err(|source| CliError::File { operation: "write", file: file.to_owned(), source })
 }
 
 /// Returns an error and its sources. Some errors already contain the text of their source.
@@ -158,6 +166,16 @@ mod tests {
         let error = CliError::request("list pods", kube_client::Error::Api(Box::new(status)));
         let expected = "failed to list pods: the server responded with 403: pods is forbidden";
         assert_eq!(error.one_line(), expected);
+    }
+
+    #[test]
+    fn folder_is_not_an_output_file() {
+        let folder = tempfile::tempdir().unwrap();
+        let file = folder.path().join("report.html");
+        assert!(check_folder_of(&file).is_ok());
+        for unusable in [folder.path(), &*file.join("x")] {
+            assert!(matches!(check_folder_of(unusable), Err(CliError::File { .. })), "{unusable:?}");
+        }
     }
 
     #[test]

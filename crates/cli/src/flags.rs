@@ -2,7 +2,7 @@
 
 use std::{path::PathBuf, time::Duration};
 
-use clap::{Args, ValueEnum};
+use clap::{Args, ValueEnum, builder::NonEmptyStringValueParser};
 
 use crate::{output::Format, selectors};
 
@@ -17,19 +17,21 @@ pub(crate) struct ConnectionFlags {
     #[arg(long, global = true, value_name = "FILE")]
     pub(crate) kubeconfig: Option<PathBuf>,
     /// Use this context of the kubeconfig.
-    #[arg(long, global = true, value_name = "NAME")]
+    #[arg(long, global = true, value_name = "NAME", value_parser = NonEmptyStringValueParser::new())]
     pub(crate) context: Option<String>,
     /// Use this cluster of the kubeconfig.
-    #[arg(long, global = true, value_name = "NAME")]
+    #[arg(long, global = true, value_name = "NAME", value_parser = NonEmptyStringValueParser::new())]
     pub(crate) cluster: Option<String>,
     /// Use this user of the kubeconfig.
-    #[arg(long, global = true, value_name = "NAME")]
+    #[arg(long, global = true, value_name = "NAME", value_parser = NonEmptyStringValueParser::new())]
     pub(crate) user: Option<String>,
     /// Impersonate this user, for example system:serviceaccount:shop:operator.
-    #[arg(long = "as", global = true, value_name = "USER")]
+    // An API server ignores an empty name, so the requests would have the rights of the caller.
+    #[arg(long = "as", global = true, value_name = "USER", value_parser = NonEmptyStringValueParser::new())]
     pub(crate) as_user: Option<String>,
     /// Impersonate this group. The flag can be repeated.
-    #[arg(long = "as-group", global = true, value_name = "GROUP", requires = "as_user")]
+    #[arg(long = "as-group", global = true, value_name = "GROUP", requires = "as_user",
+          value_parser = NonEmptyStringValueParser::new())]
     pub(crate) as_groups: Vec<String>,
     /// Select when the output has colours.
     #[arg(long, global = true, value_enum, default_value_t = ColorChoice::Auto, value_name = "WHEN")]

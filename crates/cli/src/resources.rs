@@ -172,7 +172,7 @@ impl Catalog {
     ///
     /// # Errors
     ///
-    /// Fails if the server has no resource with one of the names.
+    /// Fails if the server has no resource with one of the names, or if all names are empty.
     pub(crate) fn select(&self, names: &[String]) -> Result<Vec<&ServerResource>, CliError> {
         let mut selected: Vec<&ServerResource> = Vec::new();
         for name in names.iter().flat_map(|names| names.split(',')).filter(|name| !name.is_empty()) {
@@ -181,6 +181,10 @@ impl Catalog {
                     selected.push(resource);
                 }
             }
+        }
+        // An empty variable of a script is a mistake, and not a command for zero resources.
+        if selected.is_empty() {
+            return Err(CliError::no_resource());
         }
         Ok(selected)
     }
@@ -286,6 +290,10 @@ mod tests {
         let error = catalog().select(&["web".to_owned()]).unwrap_err();
         assert!(error.to_string().contains("no resource \"web\""), "{error}");
         assert!(catalog().select(&["pods.apps".to_owned()]).is_err());
+        for empty in ["", ",", ",,"] {
+            let error = catalog().select(&[empty.to_owned()]).unwrap_err();
+            assert!(error.to_string().contains("no resource is selected"), "{empty:?}: {error}");
+        }
     }
 
     /// A server with `silent` API groups that do not respond, followed by the group `apps`.

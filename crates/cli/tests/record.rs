@@ -131,6 +131,14 @@ async fn failed_recording_keeps_earlier_file() {
 }
 
 #[tokio::test]
+async fn name_of_a_format_is_not_a_file() {
+    let cluster = Cluster::start().await;
+    let (code, _, error) = cluster.run(&["record", "cm", "-o", "json", "--duration", "500ms"]).await;
+    assert_eq!(code, 2, "{error}");
+    assert!(error.contains("--output of record is a file, and not a format"), "{error}");
+}
+
+#[tokio::test]
 async fn only_forbidden_resources_are_an_error() {
     let cluster = Cluster::start().await;
     let file = cluster.path("recording");
@@ -140,6 +148,21 @@ async fn only_forbidden_resources_are_an_error() {
     assert_eq!(code, 1, "{error}");
     assert!(error.lines().last().unwrap().starts_with("error: cannot record "), "{error}");
     assert!(!file.exists() && !cluster.path("recording.partial").exists());
+}
+
+#[tokio::test]
+async fn kubeconfig_replaces_no_other_file() {
+    let cluster = Cluster::start().await;
+    cluster.create_map("a", "1");
+    let file = cluster.path("recording");
+    let path = file.to_str().unwrap();
+    let (code, _, error) = cluster.run(&["record", "cm", "-o", path, "--duration", "500ms"]).await;
+    assert_eq!(code, 0, "{error}");
+    let recording = std::fs::read(&file).unwrap();
+    let (code, _, error) = run(program(&["serve", path, "--write-kubeconfig", path])).await;
+    assert_eq!(code, 1, "{error}");
+    assert!(error.ends_with("the file exists, and is not a kubeconfig of a test server\n"), "{error}");
+    assert!(std::fs::read(&file).unwrap() == recording, "the recording was replaced");
 }
 
 #[tokio::test]

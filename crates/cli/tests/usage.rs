@@ -41,15 +41,44 @@ async fn error_of_overloaded_server_has_its_status_code() {
 }
 
 #[tokio::test]
-async fn missing_folder_of_output_is_reported_before_the_work() {
+async fn unusable_path_of_output_is_reported_before_the_work() {
     for arguments in [
         ["watch", "pods", "--demo", "--checkpoint", "/missing/state"],
         ["cost", "pods", "--demo", "--html", "/missing/report.html"],
+        ["cost", "pods", "--demo", "--html", "/"],
     ] {
         let mut command = Command::new(env!("CARGO_BIN_EXE_kubectl-informer"));
         command.args(arguments);
         let (code, out, error) = run(command).await;
         assert_eq!((code, &*out), (1, ""), "{error}");
         assert!(error.starts_with(&format!("error: failed to write {}: ", arguments[4])), "{error}");
+    }
+}
+
+/// An empty variable of a script must not select the user of the kubeconfig.
+#[tokio::test]
+async fn empty_and_unknown_users_are_rejected() {
+    let cluster = Cluster::start().await;
+    for flag in ["--as", "--user", "--context", "--cluster"] {
+        let (code, out, error) = cluster.run(&["check", "cm", flag, ""]).await;
+        assert_eq!((code, &*out, error.lines().count()), (2, "", 1), "{error}");
+        assert!(error.contains(flag) && error.contains("none was supplied"), "{error}");
+    }
+    let (code, _, error) = cluster.run(&["check", "cm", "--as", "bob", "--as-group", ""]).await;
+    assert_eq!(code, 2, "{error}");
+    let (code, _, error) = cluster.run(&["check", "cm", "--user", "unknown"]).await;
+    assert_eq!(code, 2, "{error}");
+    assert!(error.starts_with("error: the kubeconfig has no user \"unknown\""), "{error}");
+}
+
+#[tokio::test]
+async fn missing_files_of_kubeconfig_variable_are_ignored() {
+    let cluster = Cluster::start().await;
+    let missing = cluster.path("missing");
+    for (files, expected) in [(vec![missing.clone(), cluster.path("kubeconfig")], 0), (vec![missing], 1)] {
+        let mut program = Command::new(env!("CARGO_BIN_EXE_kubectl-informer"));
+        program.args(["watch", "cm", "--once"]).env("KUBECONFIG", std::env::join_paths(files).unwrap());
+        let (code, _, error) = run(program).await;
+        assert_eq!(code, expected, "{error}");
     }
 }

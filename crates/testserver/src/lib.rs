@@ -93,6 +93,7 @@ pub use faults::{
     CutAfter, Disruption, Fault, FaultGuard, FaultPlan, Faults, Incident, Outage, StreamingLists,
 };
 pub use http::backend::LoadBalancing;
+pub use http::kubeconfig::write_kubeconfig;
 pub use http::listen::Listening;
 pub use http::service::ApiService;
 pub use http::service_error::ServiceError;

@@ -1,13 +1,12 @@
 //! Runs the server as a program: `cargo run -p kube-testserver --features bin -- --port 0 --kubeconfig FILE`.
 
-use std::fs::{File, OpenOptions};
 use std::io::{self, Write};
 use std::net::{IpAddr, SocketAddr};
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::process::ExitCode;
 
 use clap::{Parser, ValueEnum};
-use kube_testserver::{Listening, LoadError, Rights, Server};
+use kube_testserver::{Listening, LoadError, Rights, Server, write_kubeconfig};
 use serde_json::{Value, json};
 use tokio::time::Duration;
 use tracing::level_filters::LevelFilter;
@@ -38,8 +37,9 @@ struct Flags {
     /// Listen on this port. 0 selects a free port.
     #[arg(long, default_value_t = 0)]
     port: u16,
-    /// Write a kubeconfig to this file when the server is ready. On Unix, only its owner can read a new
-    /// file. This option is required, except with --http.
+    /// Write a kubeconfig to this file when the server is ready. On Unix, only its owner can read the file.
+    /// The program replaces only an earlier kubeconfig of a test server. This option is required, except
+    /// with --http.
     #[arg(long, required_unless_present = "http")]
     kubeconfig: Option<PathBuf>,
     /// Serve HTTPS. This is the default. The kubeconfig contains the certificate of the authority.
@@ -223,7 +223,8 @@ fn token() -> String {
 fn announce(listening: &Listening, flags: &Flags, nobody: &str) -> Result<(), Failure> {
     let ready = match &flags.kubeconfig {
         Some(file) => {
-            write_kubeconfig(file, listening, flags.users.then_some(nobody))
+            kubeconfig(listening, flags.users.then_some(nobody))
+                .and_then(|text| write_kubeconfig(file, &text))
                 .map_err(|error| Failure::Kubeconfig(file.clone(), error))?;
             file.display().to_string()
         }
@@ -233,25 +234,12 @@ fn announce(listening: &Listening, flags: &Flags, nobody: &str) -> Result<(), Fa
     writeln!(out, "ready {ready}").and_then(|()| out.flush()).map_err(Failure::Announce)
 }
 
-fn write_kubeconfig(file: &Path, listening: &Listening, nobody: Option<&str>) -> io::Result<()> {
-    let mut kubeconfig = listening.kubeconfig();
-    if let Some(token) = nobody {
-        kubeconfig = with_nobody(&kubeconfig, token)?;
+fn kubeconfig(listening: &Listening, nobody: Option<&str>) -> io::Result<String> {
+    let kubeconfig = listening.kubeconfig();
+    match nobody {
+        Some(token) => with_nobody(&kubeconfig, token),
+        None => Ok(kubeconfig),
     }
-    create(file)?.write_all(kubeconfig.as_bytes())
-}
-
-/// Creates a file that only its owner can read, because a kubeconfig may contain tokens. On other systems
-/// than Unix, the folder determines the permissions.
-fn create(file: &Path) -> io::Result<File> {
-    let mut options = OpenOptions::new();
-    options.write(true).create(true).truncate(true);
-    #[cfg(unix)]
-    std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
-    let file = options.open(file)?;
-    #[cfg(unix)]
-    file.set_permissions(std::os::unix::fs::PermissionsExt::from_mode(0o600))?;
-    Ok(file)
 }
 
 fn with_nobody(kubeconfig: &str, token: &str) -> io::Result<String> {

@@ -204,6 +204,36 @@ async fn focus_survives_an_update() -> Result<()> {
     .await
 }
 
+/// The server sends a section only after a change, so the page must not drop it while text is selected.
+#[tokio::test]
+async fn update_during_a_selection_is_displayed_later() -> Result<()> {
+    run(Scripts::On, async |demo, tab| {
+        tab.load(&demo.url("/ui/key/configmap/blog/mail")).await?;
+        tab.wait_for(IS_LIVE).await?;
+        tab.evaluate(
+            "window.before = document.getElementById('changes'); getSelection().selectAllChildren(before)",
+        )
+        .await?;
+        demo.label("blog", "mail", "selected").await?;
+        let has_change = "fetch(location.pathname).then((response) => response.text()) \
+                          .then((text) => text.includes('metadata.labels'))";
+        tab.wait_for(has_change).await?;
+        // The second update after the change contains the change.
+        for _ in 0..2 {
+            tab.evaluate("window.runs = document.getElementById('runs')").await?;
+            tab.wait_for("document.getElementById('runs') !== window.runs").await?;
+        }
+        let is_kept = "document.getElementById('changes') === window.before";
+        ensure!(tab.evaluate(is_kept).await? == json!(true), "a section with a selection is replaced");
+        let after = "new Promise((done) => { \
+                     document.addEventListener('selectionchange', () => done(document.getElementById('changes').innerText)); \
+                     getSelection().removeAllRanges(); })";
+        ensure!(tab.text(after).await?.contains("metadata.labels"), "the section is not replaced");
+        Ok(())
+    })
+    .await
+}
+
 #[tokio::test]
 async fn pages_without_scripts_contain_all_tables() -> Result<()> {
     run(Scripts::Off, async |demo, tab| {

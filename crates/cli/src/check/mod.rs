@@ -93,8 +93,12 @@ fn chosen(catalog: Option<&Catalog>, names: &[String]) -> Result<(Vec<ServerReso
         (Some(catalog), Choice::Everything) => catalog.watchable().into_iter().cloned().collect(),
         (Some(catalog), Choice::Named) => catalog.select(names)?.into_iter().cloned().collect(),
         (None, _) => {
-            let names = names.iter().flat_map(|names| names.split(',')).filter(|name| !name.is_empty());
-            names.map(ServerResource::assumed).collect()
+            let separate = names.iter().flat_map(|names| names.split(',')).filter(|name| !name.is_empty());
+            let assumed: Vec<_> = separate.map(ServerResource::assumed).collect();
+            if assumed.is_empty() && choice == Choice::Named {
+                return Err(CliError::no_resource());
+            }
+            assumed
         }
     };
     Ok((resources, choice))

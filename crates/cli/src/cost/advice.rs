@@ -21,6 +21,7 @@ pub(super) struct Candidate<'a> {
     pub(super) resource: &'a str,
     pub(super) kind: &'a str,
     pub(super) group: &'a str,
+    pub(super) version: &'a str,
     pub(super) namespace: Option<&'a str>,
     /// The memory of its cache in bytes.
     pub(super) bytes: u64,
@@ -86,6 +87,7 @@ impl Advice {
         let subject = Subject {
             kind: candidate.kind,
             group: candidate.group,
+            version: candidate.version,
             namespace: candidate.namespace,
             selector: saving.selector.as_deref().unwrap_or_default(),
         };
@@ -112,7 +114,7 @@ mod tests {
     }
 
     fn candidate<'a>(resource: &'a str, bytes: u64, savings: &'a [Saving]) -> Candidate<'a> {
-        Candidate { resource, kind: "Pod", group: "", namespace: None, bytes, savings }
+        Candidate { resource, kind: "Pod", group: "", version: "v1", namespace: None, bytes, savings }
     }
 
     #[test]

@@ -1,6 +1,13 @@
 //! Builds each representation of an object in memory, and counts its memory.
 
-use std::{ops::AddAssign, sync::Arc};
+use std::{
+    fmt,
+    ops::AddAssign,
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering::Relaxed},
+    },
+};
 
 use k8s_openapi::api::core::v1::Pod;
 use kube_client::core::{DynamicObject, PartialObjectMeta};
@@ -59,7 +66,14 @@ pub(super) struct FormsDecoder {
     pub(super) is_secret: bool,
     compressed: CompressedDecoder,
     held: CompressedDecoder,
-    fields: Vec<FieldPath>,
+    fields: Vec<ProjectedField>,
+}
+
+/// A field of the projection.
+struct ProjectedField {
+    path: FieldPath,
+    /// Whether a measured object has the field.
+    is_found: AtomicBool,
 }
 
 /// A path of field names, for example `spec.nodeName`.
@@ -91,8 +105,20 @@ impl FormsDecoder {
             is_secret: kind.api_version == "v1" && kind.kind == "Secret",
             compressed: CompressedDecoder::default(),
             held: CompressedDecoder::default(),
-            fields: fields.to_vec(),
+            fields: fields.iter().map(ProjectedField::new).collect(),
         }
+    }
+
+    /// Returns the fields of the projection that no measured object has, for example because a name is
+    /// misspelled.
+    pub(super) fn missing_fields(&self) -> Vec<String> {
+        let missing = self.fields.iter().filter(|field| !field.is_found.load(Relaxed));
+        missing.map(|field| field.path.to_string()).collect()
+    }
+
+    /// Returns whether a measured object has a field of the projection.
+    pub(super) fn has_found_field(&self) -> bool {
+        self.fields.iter().any(|field| field.is_found.load(Relaxed))
     }
 
     /// Builds and counts each representation of an object.
@@ -130,7 +156,7 @@ impl FormsDecoder {
     fn projection(&self, raw: &RawObject<'_>) -> u64 {
         let object: Value = serde_json::from_slice(&raw.json()).unwrap_or_default();
         let (_, bytes) = counted(|| {
-            let fields: Box<[Value]> = self.fields.iter().map(|path| path.find(&object)).collect();
+            let fields: Box<[Value]> = self.fields.iter().map(|field| field.of(&object)).collect();
             Entry::new(raw.id.clone(), Arc::new((raw.id.clone(), raw.labels().into_owned(), fields)))
         });
         bytes
@@ -138,9 +164,28 @@ impl FormsDecoder {
 }
 
 impl FieldPath {
-    /// Returns a copy of the field, or null.
-    fn find(&self, object: &Value) -> Value {
-        self.0.iter().try_fold(object, |value, name| value.get(name)).cloned().unwrap_or_default()
+    /// Returns the field of an object.
+    fn find<'a>(&self, object: &'a Value) -> Option<&'a Value> {
+        self.0.iter().try_fold(object, |value, name| value.get(name))
+    }
+}
+
+impl fmt::Display for FieldPath {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0.join("."))
+    }
+}
+
+impl ProjectedField {
+    fn new(path: &FieldPath) -> Self {
+        Self { path: path.clone(), is_found: AtomicBool::new(false) }
+    }
+
+    /// Returns a copy of the field of an object, or null.
+    fn of(&self, object: &Value) -> Value {
+        let Some(value) = self.path.find(object) else { return Value::Null };
+        self.is_found.store(true, Relaxed);
+        value.clone()
     }
 }
 
@@ -191,6 +236,15 @@ mod tests {
         let decoder = decoder("ConfigMap", &[]);
         let object = decoder.compress(&config_map(100)).unwrap();
         assert!(object.json().unwrap().windows(13).any(|part| part == b"managedFields"));
+    }
+
+    #[test]
+    fn fields_of_no_object_are_missing() {
+        let decoder = decoder("ConfigMap", &["data.k", "data.K", "data[0].k"]);
+        assert!(!decoder.has_found_field());
+        decoder.measure(&config_map(10)).unwrap();
+        assert_eq!(decoder.missing_fields(), ["data.K", "data[0].k"]);
+        assert!(decoder.has_found_field());
     }
 
     #[test]

@@ -5,7 +5,7 @@ use maud::{DOCTYPE, Markup, PreEscaped, html};
 use super::{
     chart::bars,
     report::{Events, Report, ResourceCost},
-    text::{advice_groups, replicas},
+    text::{advice_groups, missing_fields, no_advice, replicas},
 };
 use crate::output::bytes;
 
@@ -57,7 +57,7 @@ pub(super) fn page(report: &Report) -> String {
 fn advice(report: &Report) -> Markup {
     html! {
         h2 { "Advice" }
-        @if report.advice.is_empty() { p { "No change saves 2 % or more of the memory." } }
+        @if report.advice.is_empty() { p { (no_advice(report)) } }
         @for (title, advised) in advice_groups(report) {
             p { (title) }
             ol { @for advice in advised {
@@ -93,6 +93,7 @@ fn memory(report: &Report) -> Markup {
         h2 { "Memory by resource with " (report.library.name()) }
         (bars("Memory by resource", &rows, bytes))
         (costs(report))
+        @for line in missing_fields(report) { p { (line) } }
         @if !report.failures.is_empty() {
             h3 { "Not counted" }
             ul { @for failure in &report.failures { li { (failure.resource) ": " (failure.reason) } } }

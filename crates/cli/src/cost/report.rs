@@ -53,6 +53,7 @@ pub(super) struct ResourceCost {
     pub(super) resource: String,
     pub(super) kind: String,
     pub(super) group: String,
+    pub(super) version: String,
     /// The namespace of the list. Absent for all namespaces, and for a cluster-scoped kind.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) namespace: Option<String>,
@@ -64,6 +65,9 @@ pub(super) struct ResourceCost {
     /// Whether the kind has a type in k8s-openapi. Otherwise, the typed form is generic.
     pub(super) is_typed: bool,
     pub(super) caches: Caches,
+    /// The fields of `--fields` that no object has.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub(super) missing_fields: Vec<String>,
     /// The inputs of the estimates.
     pub(super) features: Features,
     pub(super) largest_objects: Vec<Part>,
@@ -249,6 +253,7 @@ impl ResourceCost {
             resource: listed.target.name(),
             kind: resource.kind.clone(),
             group: resource.group.clone(),
+            version: resource.version.clone(),
             namespace: listed.target.namespace.clone(),
             objects: usage.features.objects,
             undecodable: usage.undecodable,
@@ -256,6 +261,7 @@ impl ResourceCost {
             managed_fields_bytes: usage.features.managed_bytes,
             is_typed: listed.decoder.is_typed,
             caches,
+            missing_fields: listed.decoder.missing_fields(),
             features: usage.cached,
             largest_objects: largest_objects
                 .into_iter()
@@ -278,6 +284,7 @@ impl ResourceCost {
             resource: &self.resource,
             kind: &self.kind,
             group: &self.group,
+            version: &self.version,
             namespace: self.namespace.as_deref(),
             bytes: self.caches.of(library),
             savings: &self.savings,

@@ -36,13 +36,25 @@ impl std::str::FromStr for Workload {
     fn from_str(text: &str) -> Result<Self, String> {
         let (kind, name) = text.split_once('/').unwrap_or((text, ""));
         let kind = match kind.to_ascii_lowercase().as_str() {
-            "deploy" | "deployment" | "deployments" | "deployments.apps" => WorkloadKind::Deployment,
-            "sts" | "statefulset" | "statefulsets" | "statefulsets.apps" => WorkloadKind::StatefulSet,
-            "ds" | "daemonset" | "daemonsets" | "daemonsets.apps" => WorkloadKind::DaemonSet,
+            "deploy" | "deployment" | "deployments" | "deployment.apps" | "deployments.apps" => {
+                WorkloadKind::Deployment
+            }
+            "sts" | "statefulset" | "statefulsets" | "statefulset.apps" | "statefulsets.apps" => {
+                WorkloadKind::StatefulSet
+            }
+            "ds" | "daemonset" | "daemonsets" | "daemonset.apps" | "daemonsets.apps" => {
+                WorkloadKind::DaemonSet
+            }
             _ => return Err("use deploy/NAME, statefulset/NAME or daemonset/NAME".to_owned()),
         };
         if name.is_empty() {
             return Err("the name of the workload is missing, for example deploy/operator".to_owned());
+        }
+        // A second slash would select a subresource, which has no service account.
+        if name.contains('/') {
+            return Err(
+                "the name of the workload contains a slash; use for example deploy/operator".to_owned()
+            );
         }
         Ok(Self { kind, name: name.to_owned() })
     }
@@ -93,11 +105,16 @@ impl Rights {
             everywhere: Vec::new(),
             namespaces: BTreeMap::new(),
         };
-        for binding in cluster_bindings.iter().filter(|binding| subject.is_in(binding.subjects.as_deref())) {
-            rights.everywhere.extend(cluster_rules(&cluster_roles, &binding.role_ref.name));
+        for binding in &cluster_bindings {
+            if subject.is_in(binding.subjects.as_deref(), None) {
+                rights.everywhere.extend(cluster_rules(&cluster_roles, &binding.role_ref.name));
+            }
         }
-        for binding in bindings.iter().filter(|binding| subject.is_in(binding.subjects.as_deref())) {
+        for binding in &bindings {
             let namespace = binding.metadata.namespace.as_deref().unwrap_or_default();
+            if !subject.is_in(binding.subjects.as_deref(), Some(namespace)) {
+                continue;
+            }
             let rules = rules_of(&binding.role_ref, namespace, &cluster_roles, &roles);
             rights.namespaces.entry(namespace.to_owned()).or_default().extend(rules);
         }
@@ -169,12 +186,15 @@ struct Account<'a> {
 }
 
 impl Account<'_> {
-    fn is_in(&self, subjects: Option<&[Subject]>) -> bool {
+    /// Returns whether the account is one of the subjects. `namespace` is the namespace of a role binding.
+    /// It is the default namespace of the subjects.
+    fn is_in(&self, subjects: Option<&[Subject]>, namespace: Option<&str>) -> bool {
         let user = format!("system:serviceaccount:{}:{}", self.namespace, self.name);
         let group = format!("system:serviceaccounts:{}", self.namespace);
         subjects.into_iter().flatten().any(|subject| match subject.kind.as_str() {
             "ServiceAccount" => {
-                subject.name == self.name && subject.namespace.as_deref() == Some(self.namespace)
+                let own = subject.namespace.as_deref().filter(|own| !own.is_empty());
+                subject.name == self.name && own.or(namespace) == Some(self.namespace)
             }
             "User" => subject.name == user,
             "Group" => [group.as_str(), "system:serviceaccounts", "system:authenticated"]
@@ -272,10 +292,10 @@ mod tests {
 
     #[test]
     fn workload_has_kind_and_name() {
-        for text in ["deploy/a", "Deployment/a", "sts/a", "daemonset/a"] {
+        for text in ["deploy/a", "Deployment/a", "deployment.apps/a", "sts/a", "daemonset/a"] {
             assert_eq!(text.parse::<Workload>().map(|workload| workload.name), Ok("a".to_owned()), "{text}");
         }
-        for text in ["a", "deploy", "deploy/", "job/a", ""] {
+        for text in ["a", "deploy", "deploy/", "deploy/a/scale", "job/a", ""] {
             assert!(text.parse::<Workload>().is_err(), "{text}");
         }
     }
@@ -292,12 +312,33 @@ mod tests {
         for (subject, is_subject) in [
             (subject("ServiceAccount", "runner", Some("ops")), true),
             (subject("ServiceAccount", "runner", Some("other")), false),
+            (subject("ServiceAccount", "runner", None), false),
             (subject("User", "system:serviceaccount:ops:runner", None), true),
             (subject("Group", "system:serviceaccounts:other", None), false),
             (subject("Group", "system:authenticated", None), true),
         ] {
-            assert_eq!(account.is_in(Some(std::slice::from_ref(&subject))), is_subject, "{subject:?}");
+            assert_eq!(account.is_in(Some(std::slice::from_ref(&subject)), None), is_subject, "{subject:?}");
         }
-        assert!(!account.is_in(None));
+        assert!(!account.is_in(None, None));
+    }
+
+    #[test]
+    fn account_without_namespace_is_in_namespace_of_role_binding() {
+        let account = Account { namespace: "ops", name: "runner" };
+        let subjects = |namespace: Option<&str>| {
+            let namespace = namespace.map(str::to_owned);
+            [Subject {
+                kind: "ServiceAccount".into(),
+                name: "runner".into(),
+                namespace,
+                ..Subject::default()
+            }]
+        };
+        for own in [None, Some("")] {
+            assert!(account.is_in(Some(&subjects(own)), Some("ops")));
+            assert!(!account.is_in(Some(&subjects(own)), Some("other")));
+        }
+        assert!(account.is_in(Some(&subjects(Some("ops"))), Some("other")));
+        assert!(!account.is_in(Some(&subjects(Some("other"))), Some("ops")));
     }
 }

@@ -115,7 +115,9 @@ pub(super) fn savings(listed: &Listed, before: u64, library: Library) -> Vec<Sav
         ],
     };
     let ours = [(Change::Lazy, forms.lazy), (Change::Compressed, forms.compressed)];
-    let projection = forms.projection.map(|bytes| (Change::Projection, bytes));
+    // If no object has one of the fields, the resource has other fields, or a name is misspelled.
+    let projection = forms.projection.filter(|_| listed.decoder.has_found_field());
+    let projection = projection.map(|bytes| (Change::Projection, bytes));
     let changes = of_library.into_iter().chain(ours).chain(projection);
     let saving = |(change, after)| Saving { change, selector: None, before, after };
     let mut savings: Vec<Saving> = changes.map(saving).chain(field_selectors(listed, before)).collect();

@@ -16,6 +16,7 @@ pub(super) struct Code {
 pub(super) struct Subject<'a> {
     pub(super) kind: &'a str,
     pub(super) group: &'a str,
+    pub(super) version: &'a str,
     /// `None` for all namespaces, and for a cluster-scoped kind.
     pub(super) namespace: Option<&'a str>,
     /// The selector of a change to a selector.
@@ -84,7 +85,7 @@ fn kube_rs(change: Change, subject: Subject<'_>) -> Code {
 }
 
 fn go(change: Change, subject: Subject<'_>) -> Vec<Code> {
-    let object = format!("&{}.{}{{}}", package(subject.group), subject.kind);
+    let object = format!("&{}.{}{{}}", package(subject), subject.kind);
     let by_object = |options: String| {
         format!("cache.Options{{ByObject: map[client.Object]cache.ByObject{{{object}: {{{options}}}}}}}")
     };
@@ -106,8 +107,9 @@ fn go(change: Change, subject: Subject<'_>) -> Vec<Code> {
             ),
         ),
         Change::DropLastApplied => {
+            // `GetAnnotations` of an unstructured object returns a copy.
             let strip = strip(
-                "m.SetManagedFields(nil); delete(m.GetAnnotations(), \"kubectl.kubernetes.io/last-applied-configuration\")",
+                "m.SetManagedFields(nil); a := m.GetAnnotations(); delete(a, \"kubectl.kubernetes.io/last-applied-configuration\"); m.SetAnnotations(a)",
             );
             (by_object(format!("Transform: {strip}")), format!("informers.WithTransform({strip})"))
         }
@@ -119,20 +121,21 @@ fn go(change: Change, subject: Subject<'_>) -> Vec<Code> {
     vec![Code { library: "controller-runtime", code: runtime }, Code { library: "client-go", code: client }]
 }
 
-/// Returns a Go function that changes each object. Tombstones of client-go have no metadata, so the function
-/// returns them unchanged.
+/// Returns a Go function that changes each object with managedFields. Tombstones of client-go have no
+/// metadata, so the function returns them unchanged. client-go can call the function again with a cached
+/// object, which has no managedFields. A second write would be a data race with the readers of the cache:
+/// <https://github.com/kubernetes/kubernetes/issues/124337>.
 fn strip(change: &str) -> String {
     format!(
-        "func(o any) (any, error) {{ if m, err := meta.Accessor(o); err == nil {{ {change} }}; return o, nil }}"
+        "func(o any) (any, error) {{ if m, err := meta.Accessor(o); err == nil && m.GetManagedFields() != nil {{ {change} }}; return o, nil }}"
     )
 }
 
-/// Returns the usual name of the Go package of an API group.
-fn package(group: &str) -> String {
-    let first = group.split('.').next().unwrap_or_default();
+/// Returns the usual name of the Go package of an API group and version.
+fn package(subject: Subject<'_>) -> String {
+    let first = subject.group.split('.').next().unwrap_or_default();
     let first = if first.is_empty() { "core" } else { first };
-    let letters: String = first.chars().filter(char::is_ascii_alphanumeric).collect();
-    format!("{letters}v1")
+    first.chars().chain(subject.version.chars()).filter(char::is_ascii_alphanumeric).collect()
 }
 
 #[cfg(test)]
@@ -142,7 +145,7 @@ mod tests {
     #[test]
     fn code_is_for_the_library_of_the_program() {
         let libraries = |change, library| -> Vec<&str> {
-            let pods = Subject { kind: "Pod", group: "", namespace: None, selector: "a!=b" };
+            let pods = Subject { kind: "Pod", group: "", version: "v1", namespace: None, selector: "a!=b" };
             code(change, pods, library).iter().map(|code| code.library).collect()
         };
         assert_eq!(libraries(Change::MetadataOnly, Library::ClientGo), ["controller-runtime", "client-go"]);
@@ -153,8 +156,13 @@ mod tests {
 
     #[test]
     fn code_contains_kind_and_selector() {
-        let subject =
-            Subject { kind: "Deployment", group: "apps", namespace: Some("shop"), selector: "type!=x" };
+        let subject = Subject {
+            kind: "Deployment",
+            group: "apps",
+            version: "v1",
+            namespace: Some("shop"),
+            selector: "type!=x",
+        };
         let code = code(Change::FieldSelector, subject, Library::ClientGo);
         assert!(
             code[0].code.contains("&appsv1.Deployment{}") && code[0].code.contains("\"type!=x\""),
@@ -162,5 +170,21 @@ mod tests {
         );
         let code = super::code(Change::DropManagedFields, subject, Library::KubeRs);
         assert!(code[0].code.contains("Api::<Deployment>::namespaced(client, \"shop\")"), "{code:?}");
+    }
+
+    #[test]
+    fn go_code_has_version_of_kind_and_changes_unstructured_objects() {
+        let subject = Subject {
+            kind: "Widget",
+            group: "my-group.example.com",
+            version: "v1alpha1",
+            namespace: None,
+            selector: "",
+        };
+        let code = code(Change::DropLastApplied, subject, Library::ClientGo);
+        assert!(code[0].code.contains("&mygroupv1alpha1.Widget{}"), "{code:?}");
+        for text in ["m.GetManagedFields() != nil", "m.SetAnnotations(a)"] {
+            assert!(code.iter().all(|code| code.code.contains(text)), "{code:?}");
+        }
     }
 }

@@ -1,5 +1,7 @@
 //! The report as tables for people.
 
+use std::collections::BTreeMap;
+
 use super::{
     advice::Advice,
     report::{Caches, Events, Report, ResourceCost},
@@ -38,6 +40,9 @@ pub(super) fn text(report: &Report, width: Width, terminal: Terminal) -> String 
     for failure in &report.failures {
         let line = format!("{}: not counted: {}", printable(&failure.resource), printable(&failure.reason));
         text += &format!("{}\n", terminal.paint(Tone::Warning, &line));
+    }
+    for line in missing_fields(report) {
+        text += &format!("{}\n", terminal.paint(Tone::Warning, &printable(&line)));
     }
     text += &accuracy(report);
     let events = events(report);
@@ -109,6 +114,20 @@ fn costs(report: &Report, width: Width) -> Table {
     let total = &report.total;
     row("total".into(), total.objects, total.json_bytes, total.managed_fields_bytes, &total.caches);
     table
+}
+
+/// Returns a line for each field of `--fields` that no object of a resource has.
+pub(super) fn missing_fields(report: &Report) -> Vec<String> {
+    let mut by_field = BTreeMap::<&str, Vec<&str>>::new();
+    for cost in report.resources.iter().filter(|cost| cost.objects > 0) {
+        for field in &cost.missing_fields {
+            by_field.entry(field).or_default().push(&cost.resource);
+        }
+    }
+    let line = |(field, resources): (&str, Vec<&str>)| {
+        format!("No object of {} has the field {field} of --fields.", resources.join(", "))
+    };
+    by_field.into_iter().map(line).collect()
 }
 
 fn accuracy(report: &Report) -> String {
@@ -216,12 +235,20 @@ pub(super) fn advice_groups(report: &Report) -> Vec<(String, Vec<&Advice>)> {
     groups
 }
 
-fn advice(report: &Report, terminal: Terminal) -> String {
-    if report.resources.is_empty() {
-        return "No resource was counted.\n".to_owned();
+/// Returns the reason for which the report contains no advice.
+pub(super) fn no_advice(report: &Report) -> String {
+    match &report.account {
+        _ if !report.resources.is_empty() => "No change saves 2 % or more of the memory.\n".to_owned(),
+        Some(account) if report.failures.is_empty() => {
+            format!("The account {} may not list and watch any resource.\n", printable(account))
+        }
+        _ => "No resource was counted.\n".to_owned(),
     }
+}
+
+fn advice(report: &Report, terminal: Terminal) -> String {
     if report.advice.is_empty() {
-        return "No change saves 2 % or more of the memory.\n".to_owned();
+        return no_advice(report);
     }
     let library = report.library.name();
     let mut text = String::new();

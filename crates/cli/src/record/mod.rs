@@ -71,6 +71,18 @@ enum End {
     Stopped,
 }
 
+/// The formats of `--output` of other commands.
+const FORMATS: [&str; 6] = ["table", "wide", "json", "jsonl", "yaml", "name"];
+
+/// Checks that the file is not the name of a format. Such a file is probably a mistake.
+fn check_is_no_format(file: &Path) -> Result<(), CliError> {
+    let Some(format) = FORMATS.iter().find(|format| file == Path::new(format)) else { return Ok(()) };
+    let problem = format!(
+        "--output of record is a file, and not a format; use for example pods.recording, or ./{format}"
+    );
+    Err(CliError::Usage(problem))
+}
+
 /// Records until the time is over, or the user presses Ctrl-C. Then completes the file, and prints its
 /// contents and the number of removed values.
 ///
@@ -79,6 +91,7 @@ enum End {
 /// Fails if the server cannot be reached or rejects all lists, or if the file cannot be written. The earlier
 /// file then remains.
 pub(crate) async fn record(session: &Session, flags: &RecordFlags) -> Result<ExitStatus, CliError> {
+    check_is_no_format(&flags.output)?;
     let failed = |error| CliError::Command(Box::new(error));
     let redaction = Redaction::new(&flags.redact);
     let (recording, client) = {

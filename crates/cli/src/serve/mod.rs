@@ -3,16 +3,14 @@
 mod timeline;
 
 use std::{
-    fs::OpenOptions,
-    io::{self, Write as _},
     net::{Ipv4Addr, SocketAddr},
-    path::{Path, PathBuf},
+    path::PathBuf,
     time::Duration,
 };
 
 use clap::Args;
 use kube_operator::recorded_bodies;
-use kube_testserver::Server;
+use kube_testserver::{Server, write_kubeconfig};
 use tokio::{
     io::{AsyncBufReadExt as _, BufReader},
     time::sleep,
@@ -33,7 +31,8 @@ pub(crate) struct ServeFlags {
     /// The recording, which `record` has written.
     #[arg(value_name = "FILE")]
     file: PathBuf,
-    /// Write a kubeconfig for the server to this file.
+    /// Write a kubeconfig for the server to this file. The command replaces only an earlier kubeconfig of a
+    /// test server.
     #[arg(long, value_name = "FILE")]
     write_kubeconfig: Option<PathBuf>,
     /// Listen on this port of 127.0.0.1. The default is a free port.
@@ -97,7 +96,7 @@ async fn run(flags: &ServeFlags, timeline: Timeline) -> Result<ExitStatus, CliEr
         CliError::Command(format!("failed to listen on {address}; use another --port: {error}").into())
     })?;
     if let Some(path) = &flags.write_kubeconfig {
-        write_private(path, &listening.kubeconfig()).map_err(|source| CliError::File {
+        write_kubeconfig(path, &listening.kubeconfig()).map_err(|source| CliError::File {
             operation: "write",
             file: path.clone(),
             source,
@@ -145,21 +144,6 @@ fn scaled(delay: Duration, speed: f64) -> Duration {
     Duration::try_from_secs_f64(seconds).map_or(MAX_DELAY, |delay| delay.min(MAX_DELAY))
 }
 
-/// Writes a file that only the owner can read. An existing file gets the same permissions.
-fn write_private(path: &Path, text: &str) -> io::Result<()> {
-    let mut options = OpenOptions::new();
-    options.write(true).create(true).truncate(true);
-    #[cfg(unix)]
-    std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
-    let mut file = options.open(path)?;
-    #[cfg(unix)]
-    if file.metadata()?.is_file() {
-        use std::os::unix::fs::PermissionsExt as _;
-        file.set_permissions(std::fs::Permissions::from_mode(0o600))?;
-    }
-    file.write_all(text.as_bytes())
-}
-
 /// Changes an object of the server. Returns false if the server does not know the kind.
 fn apply(server: &Server, action: &Action) -> bool {
     if action.is_removal {
@@ -180,20 +164,5 @@ mod tests {
         assert_eq!(scaled(second, 1e-300), MAX_DELAY);
         assert_eq!(scaled(Duration::MAX, f64::MIN_POSITIVE), MAX_DELAY);
         assert_eq!(scaled(second, f64::MAX), Duration::ZERO);
-    }
-
-    #[cfg(unix)]
-    #[test]
-    fn file_is_private_also_if_it_existed() {
-        use std::os::unix::fs::PermissionsExt as _;
-        let folder = tempfile::tempdir().unwrap();
-        let (new, old) = (folder.path().join("new"), folder.path().join("old"));
-        std::fs::write(&old, "a longer text").unwrap();
-        std::fs::set_permissions(&old, std::fs::Permissions::from_mode(0o644)).unwrap();
-        for path in [new, old] {
-            write_private(&path, "text").unwrap();
-            assert_eq!(std::fs::metadata(&path).unwrap().permissions().mode() & 0o777, 0o600);
-            assert_eq!(std::fs::read_to_string(&path).unwrap(), "text");
-        }
     }
 }

@@ -38,7 +38,7 @@ pub(crate) fn targets(
         }
     }
     if targets.is_empty() {
-        return Err(CliError::Usage("no resource is selected; use for example `pods,deploy`".to_owned()));
+        return Err(CliError::no_resource());
     }
     if selection.all_namespaces && arguments.iter().any(|argument| argument.contains('/')) {
         let problem =

@@ -212,6 +212,16 @@ async fn unreachable_server_and_wrong_token_are_one_line() -> Result<()> {
 }
 
 #[tokio::test]
+async fn empty_resource_is_not_green() -> Result<()> {
+    let world = World::start().await?;
+    for empty in ["", ","] {
+        let failed = run(Some(world.kubeconfig.path()), &["check", empty]).await?;
+        assert!(failed.error_line(2).contains("no resource is selected"), "{failed:?}");
+    }
+    Ok(())
+}
+
+#[tokio::test]
 async fn demo_contains_missing_permissions() -> Result<()> {
     let arguments =
         ["check", "--demo", "--service-account", "shop/operator", "pods", "secrets", "-o", "json"];

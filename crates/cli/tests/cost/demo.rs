@@ -21,6 +21,19 @@ async fn demo_reports_each_resource_and_advises() {
 }
 
 #[tokio::test]
+async fn fields_of_no_object_are_named_and_not_advised() {
+    let arguments = ["cost", "pods,secrets", "--demo", "--fields", "spec.nodename"];
+    let text = String::from_utf8(run(&arguments).await.stdout).unwrap();
+    let line = "has the field spec.nodename of --fields.";
+    assert!(text.lines().any(|found| found.contains("No object of ") && found.contains(line)), "{text}");
+    assert!(!text.contains("Projection<"), "{text}");
+    let arguments = ["cost", "pods,secrets", "--demo", "--fields", "spec.nodeName"];
+    let text = String::from_utf8(run(&arguments).await.stdout).unwrap();
+    assert!(text.contains("No object of secrets has the field spec.nodeName"), "{text}");
+    assert!(text.contains("Projection<Pod") && !text.contains("Projection<Secret"), "{text}");
+}
+
+#[tokio::test]
 async fn demo_of_workload_counts_only_permitted_resources() {
     let report = json(&run(&["cost", "--demo", "-o", "json", "--of-workload", "deploy/operator"]).await);
     let mut names: Vec<_> =

@@ -69,3 +69,38 @@ async fn rights_of_workload_include_groups_and_aggregated_roles() {
     assert_eq!(row(&report, "nodes")["objects"], 0);
     assert_eq!(report["restart"]["replicas"], 3);
 }
+
+#[tokio::test]
+async fn role_binding_without_namespace_of_account_is_counted() {
+    let server = server().build();
+    let role = json!({
+        "apiVersion": format!("{RBAC}/v1"), "kind": "Role", "metadata": {"name": "own", "namespace": "default"},
+        "rules": [{"apiGroups": [""], "resources": ["configmaps"], "verbs": ["list", "watch"]}],
+    });
+    // The namespace of the account is optional in a role binding.
+    let binding = json!({
+        "apiVersion": format!("{RBAC}/v1"), "kind": "RoleBinding",
+        "metadata": {"name": "own", "namespace": "default"},
+        "roleRef": {"apiGroup": RBAC, "kind": "Role", "name": "own"},
+        "subjects": [{"kind": "ServiceAccount", "name": "runner"}],
+    });
+    let deployment = |name: &str, account: &str| {
+        json!({
+            "apiVersion": "apps/v1", "kind": "Deployment", "metadata": {"name": name, "namespace": "default"},
+            "spec": {"selector": {"matchLabels": {"app": "x"}}, "template": {
+                "metadata": {"labels": {"app": "x"}},
+                "spec": {"serviceAccountName": account, "containers": [{"name": "c", "image": "i"}]},
+            }},
+        })
+    };
+    for object in [role, binding, deployment("runner", "runner"), deployment("idle", "idle")] {
+        server.create(&object).unwrap();
+    }
+    let cluster = Cluster::serve(server).await;
+    let report = cluster.report(&["--of-workload", "deployment.apps/runner", "-n", "default"]).await;
+    assert_eq!(report["resources"].as_array().map(Vec::len), Some(1), "{report}");
+    assert_eq!(report["resources"][0]["namespace"], "default");
+    let output = cluster.cost(&["--of-workload", "deploy/idle", "-n", "default"]).await;
+    let text = String::from_utf8_lossy(&output.stdout).into_owned();
+    assert!(text.contains("The account default/idle may not list and watch any resource."), "{text}");
+}

@@ -23,6 +23,7 @@ use crate::{
     observe::{
         ManagerPhase,
         health::Checks,
+        host::is_loopback,
         pages::{PageState, all_pages, probe_pages},
         serve::{Limits, Transport, listen, serve},
     },
@@ -174,7 +175,7 @@ impl HttpServers {
         if self.requires_token() {
             return Access::Token;
         }
-        if address.ip().is_loopback() { Access::Loopback } else { Access::Open }
+        if is_loopback(address.ip()) { Access::Loopback } else { Access::Open }
     }
 
     /// Returns whether each request needs a token.
@@ -191,7 +192,7 @@ impl HttpServers {
         let state = Arc::new(state(std::mem::take(&mut self.checks)));
         if let Some(socket) = self.pages.take() {
             let maps = std::mem::take(&mut self.maps);
-            let requires_local_host = socket.address.ip().is_loopback() && !self.requires_token();
+            let requires_local_host = is_loopback(socket.address.ip()) && !self.requires_token();
             let pages = all_pages(Arc::clone(&state), requires_local_host);
             // A fallback, so that pages of the program take precedence.
             #[cfg(feature = "page")]

@@ -18,6 +18,12 @@ pub(crate) async fn require_local_host(request: Request, next: Next) -> Response
     (StatusCode::MISDIRECTED_REQUEST, text).into_response()
 }
 
+/// Returns whether only processes of this machine can connect to the address. The address `::ffff:127.0.0.1`
+/// is 127.0.0.1.
+pub(crate) fn is_loopback(address: IpAddr) -> bool {
+    address.to_canonical().is_loopback()
+}
+
 /// Returns whether the header `Host` contains `localhost` or an IP address. An attacker cannot change the
 /// address of these names.
 fn is_local(headers: &HeaderMap) -> bool {
@@ -43,5 +49,16 @@ mod tests {
             assert!(!accepts(host), "{host}");
         }
         assert!(!is_local(&HeaderMap::new()));
+    }
+
+    #[test]
+    fn mapped_address_is_loopback() {
+        let is_loopback = |address: &str| is_loopback(address.parse().unwrap());
+        for address in ["127.0.0.1", "127.1.2.3", "::1", "::ffff:127.0.0.1"] {
+            assert!(is_loopback(address), "{address}");
+        }
+        for address in ["0.0.0.0", "::", "10.0.0.7", "::ffff:10.0.0.7"] {
+            assert!(!is_loopback(address), "{address}");
+        }
     }
 }

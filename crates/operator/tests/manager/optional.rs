@@ -87,6 +87,9 @@ async fn optional_informer_does_not_fail_readyz() {
     assert!(ready.contains("[+] Widget /apis/ex.test/v1/widgets: optional; not synced, "), "{ready}");
     assert!(ready.contains("[+] ConfigMap /api/v1/configmaps: synced, watching"), "{ready}");
     assert!(get(address, "/debug/informers").await.1.contains("Widget"));
+    let warning = r#"<span class="state warning"><span class="dot" aria-hidden="true"></span>Cache</span>"#;
+    let overview = get(address, "/").await.1;
+    assert!(overview.contains(warning) && overview.contains("optional, requests fail: "), "{overview}");
     stop.cancel();
     running.await.unwrap().unwrap();
 }

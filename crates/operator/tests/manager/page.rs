@@ -2,7 +2,7 @@
 
 use std::net::SocketAddr;
 
-use k8s_openapi::api::core::v1::Secret;
+use k8s_openapi::api::core::v1::{Node, Secret};
 use kube_client::{
     api::{Patch, PatchParams},
     core::PartialObjectMeta,
@@ -290,6 +290,35 @@ async fn page_of_the_program_replaces_the_overview() {
     let (_, stop, running) = world.run();
     assert_eq!(get(address, "/").await.1, "my page");
     assert_eq!(get(address, "/ui/caches").await.0, 200);
+    stop.cancel();
+    running.await.unwrap().unwrap();
+}
+
+/// Four controllers with five listed keys each would fill the list of problems.
+#[tokio::test]
+async fn many_failing_keys_do_not_hide_a_failing_cache() {
+    let mut world = World::new(ManagerOptions {
+        bind_address: Some(([127, 0, 0, 1], 0).into()),
+        ..ManagerOptions::default()
+    });
+    let _nodes = world.manager.factory().informer::<Node>().unwrap();
+    for number in 0..4 {
+        let keys = futures_util::stream::iter((0..30).map(|key| format!("key-{key}")));
+        let controller = KeyController::new(format!("controller-{number}")).watches_stream("a stream", keys);
+        world.manager.add_key_controller(controller, |_: KeyRequest<String>| async {
+            Err::<Action, _>(Failure::terminal("no"))
+        });
+    }
+    let address = world.manager.local_address().unwrap();
+    let (server, stop, running) = world.run();
+    get_until(address, "/", |_, body| body.contains("And 100 more.")).await;
+    server.access().add_rule(Rule::deny().resources(&["nodes"]));
+    server.close_watches();
+    let is_complete = |_: u16, body: &str| {
+        let problems = body.split("</ul>").nth(1).unwrap_or_default();
+        problems.contains("Node · /api/v1/nodes") && body.contains("And 101 more.")
+    };
+    get_until(address, "/", is_complete).await;
     stop.cancel();
     running.await.unwrap().unwrap();
 }

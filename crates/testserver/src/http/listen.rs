@@ -22,6 +22,7 @@ use tokio::time::{Duration, timeout};
 
 use crate::clock::HeldClock;
 use crate::http::backend::Backend;
+use crate::http::kubeconfig::NAME;
 use crate::http::service::ApiService;
 #[cfg(feature = "tls")]
 use crate::http::tls::Tls;
@@ -127,11 +128,10 @@ impl Listening {
             cluster["certificate-authority-data"] = BASE64_STANDARD.encode(pem).into();
         }
         let config = json!({
-            "apiVersion": "v1", "kind": "Config", "current-context": "testserver",
-            "clusters": [{"name": "testserver", "cluster": cluster}],
-            "users": [{"name": "testserver", "user": user}],
-            "contexts": [{"name": "testserver",
-                          "context": {"cluster": "testserver", "user": "testserver", "namespace": "default"}}],
+            "apiVersion": "v1", "kind": "Config", "current-context": NAME,
+            "clusters": [{"name": NAME, "cluster": cluster}],
+            "users": [{"name": NAME, "user": user}],
+            "contexts": [{"name": NAME, "context": {"cluster": NAME, "user": NAME, "namespace": "default"}}],
         });
         format!("{config:#}\n")
     }

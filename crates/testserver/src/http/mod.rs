@@ -4,6 +4,7 @@ pub(crate) mod backend;
 pub(crate) mod discovery;
 pub(crate) mod handle;
 mod health;
+pub(crate) mod kubeconfig;
 pub(crate) mod listen;
 #[cfg(feature = "openapi")]
 mod openapi;

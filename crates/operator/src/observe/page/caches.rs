@@ -1,6 +1,6 @@
 //! The caches: the objects, the memory, the events, the handlers and the requests of each informer.
 
-use kube_informer::{Escaped, InformerStatus, ObjectMemory, Phase};
+use kube_informer::{Escaped, HandlerStatus, InformerStatus, ObjectMemory, Phase};
 use maud::{Markup, html};
 
 use super::{
@@ -30,13 +30,14 @@ pub(super) fn sections(data: &PageState) -> Vec<Section> {
     let names = subjects(&informers);
     let mut rows: Vec<_> = informers.iter().map(|(_, informer)| informer).zip(names).collect();
     // Problems first, so that the limit of the rows does not hide them.
-    rows.sort_by_key(|(informer, _)| std::cmp::Reverse(informer_state(informer).0 as u8));
+    rows.sort_by_key(|(informer, _)| std::cmp::Reverse(informer_state(data, informer).0 as u8));
+    let handlers = handlers_table(&rows);
     let omitted = rows.len().saturating_sub(MAX_ROWS);
     rows.truncate(MAX_ROWS);
     vec![
         Section::new("caches", "Caches", caches_table(data, &rows, omitted)),
-        Section::new("handlers", "Handlers", handlers_table(&rows)),
-        Section::new("requests", "Lists and watches", requests_table(data, &rows)),
+        Section::new("handlers", "Handlers", handlers),
+        Section::new("requests", "Lists and watches", requests_table(data, &rows, omitted)),
         Section::new("lists", "Recent lists", data.browser.lists.lock().table()),
     ]
 }
@@ -59,8 +60,18 @@ pub(super) fn subject_name(subject: &str) -> String {
     subject.replacen(" /", " · /", 1)
 }
 
-/// Returns whether a cache is current, as text.
-pub(super) fn informer_state(informer: &InformerStatus) -> (Level, String) {
+/// Returns whether a cache is current, as text. The program works without an optional cache, so a failure of
+/// this cache is only a warning.
+pub(super) fn informer_state(data: &PageState, informer: &InformerStatus) -> (Level, String) {
+    match required_informer_state(informer) {
+        (Level::Bad | Level::Warning, text) if data.optional_informers.contains(informer) => {
+            (Level::Warning, format!("optional, {text}"))
+        }
+        state => state,
+    }
+}
+
+fn required_informer_state(informer: &InformerStatus) -> (Level, String) {
     let reflector = &informer.reflector;
     match reflector.failing {
         _ if reflector.phase == Phase::Stopped => (Level::Bad, "stopped".to_owned()),
@@ -87,7 +98,7 @@ fn caches_table(data: &PageState, rows: &[Row<'_>], omitted: usize) -> Markup {
     let memory = data.browser.memory.latest();
     let series = data.browser.series.lock();
     let row = |(informer, subject): &Row<'_>| {
-        let (level, text) = informer_state(informer);
+        let (level, text) = informer_state(data, informer);
         let events = series.values(Measure::Events, subject);
         vec![
             html! {
@@ -151,33 +162,38 @@ fn handlers_table(rows: &[Row<'_>]) -> Markup {
         Column::Number("Pending events"),
         Column::Number("Panics"),
     ];
-    let all = rows.iter().flat_map(|(informer, subject)| {
-        informer.handlers.iter().map(move |handler| {
-            let (level, text) = match (handler.panics, handler.coalescing, handler.synced) {
-                (1.., ..) => (Level::Bad, "has panicked"),
-                (0, true, _) => (Level::Warning, "lags, coalesces events"),
-                (0, false, true) => (Level::Good, "synced"),
-                (0, false, false) => (Level::Neutral, "handles the initial list"),
-            };
-            vec![
-                html! { (name(&handler.name)) },
-                html! { (name(subject)) },
-                state(level, text),
-                html! { (count(handler.pending as u64)) },
-                html! { (count(handler.panics)) },
-            ]
-        })
-    });
-    let mut cells: Vec<_> = all.collect();
-    if cells.is_empty() {
+    let mut all: Vec<(&HandlerStatus, &str)> = rows
+        .iter()
+        .flat_map(|(informer, subject)| informer.handlers.iter().map(move |handler| (handler, &**subject)))
+        .collect();
+    if all.is_empty() {
         return empty("No cache has a handler. The handlers of controllers start with the controllers.");
     }
-    let omitted = cells.len().saturating_sub(MAX_ROWS);
-    cells.truncate(MAX_ROWS);
-    table("Handlers and streams of each cache", &columns, &cells, omitted)
+    all.sort_by_key(|(handler, _)| std::cmp::Reverse(handler_state(handler).0 as u8));
+    let row = |(handler, subject): &(&HandlerStatus, &str)| {
+        let (level, text) = handler_state(handler);
+        vec![
+            html! { (name(&handler.name)) },
+            html! { (name(subject)) },
+            state(level, text),
+            html! { (count(handler.pending as u64)) },
+            html! { (count(handler.panics)) },
+        ]
+    };
+    let cells: Vec<_> = all.iter().take(MAX_ROWS).map(row).collect();
+    table("Handlers and streams of each cache", &columns, &cells, all.len().saturating_sub(MAX_ROWS))
 }
 
-fn requests_table(data: &PageState, rows: &[Row<'_>]) -> Markup {
+fn handler_state(handler: &HandlerStatus) -> (Level, &'static str) {
+    match (handler.panics, handler.coalescing, handler.synced) {
+        (1.., ..) => (Level::Bad, "has panicked"),
+        (0, true, _) => (Level::Warning, "lags, coalesces events"),
+        (0, false, true) => (Level::Good, "synced"),
+        (0, false, false) => (Level::Neutral, "handles the initial list"),
+    }
+}
+
+fn requests_table(data: &PageState, rows: &[Row<'_>], omitted: usize) -> Markup {
     let columns = [
         Column::Text("Cache"),
         Column::Number("Relists"),
@@ -202,7 +218,7 @@ fn requests_table(data: &PageState, rows: &[Row<'_>]) -> Markup {
         ]
     };
     let rows: Vec<_> = rows.iter().map(row).collect();
-    table("Requests of each cache since the start", &columns, &rows, 0)
+    table("Requests of each cache since the start", &columns, &rows, omitted)
 }
 
 /// Returns the numbers of all causes.

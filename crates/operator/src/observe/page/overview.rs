@@ -16,7 +16,7 @@ use super::{
 };
 use crate::{
     ClusterState, Clusters,
-    controller::state::ControllerState,
+    controller::{keys::FailedKey, state::ControllerState},
     observe::{ManagerPhase, health::stuck_line, pages::PageState},
 };
 
@@ -24,6 +24,9 @@ pub(super) const LEAD: &str = "The current problems, and the state of each contr
 
 /// The minimum duration of a running reconcile that the table contains.
 const LONG_RECONCILE: Duration = Duration::from_secs(1);
+
+/// The maximum number of problems.
+const MAX_PROBLEMS: usize = MAX_ROWS / 2;
 
 /// The maximum number of failing keys of one controller.
 const MAX_FAILED_KEYS: usize = 5;
@@ -50,34 +53,32 @@ struct Problem {
 }
 
 fn problems(data: &PageState, informers: &Informers, controllers: &Controllers) -> Markup {
-    let mut all: Vec<Problem> = Vec::new();
-    all.extend(failed_checks(data));
-    all.extend(controllers.iter().flat_map(|controller| controller_problems(controller)));
+    let mut all = failed_checks(data);
+    all.extend(controllers.iter().filter_map(|controller| blocked(controller)));
+    // A failing cluster or cache is often the cause of failing keys, which are more numerous.
     all.extend(clusters_problems(data));
-    let names = subjects(informers);
-    for ((_, informer), subject) in informers.iter().zip(&names) {
-        let (level, text) = informer_state(informer);
-        if matches!(level, Level::Warning | Level::Bad) {
-            let error = informer.reflector.last_error.as_deref().unwrap_or_default();
-            let link = html! { a href="/ui/caches" { (name(&subject_name(subject))) } };
-            let cause = if error.is_empty() { text } else { format!("{text}: {error}") };
-            all.push(Problem { level, kind: "Cache", item: link, cause });
-        }
+    all.extend(caches_problems(data, informers));
+    let mut hidden = 0;
+    for controller in controllers {
+        let (more, failing) = failing_keys(controller);
+        hidden += more;
+        all.extend(failing);
     }
     if all.is_empty() {
         return html! { p.empty { (state(Level::Good, "No problems")) } };
     }
-    let omitted = all.len().saturating_sub(MAX_ROWS / 2);
+    all.sort_by_key(|problem| std::cmp::Reverse(problem.level as u8));
+    let omitted = hidden + all.len().saturating_sub(MAX_PROBLEMS);
     html! {
         ul.problems {
-            @for problem in all.iter().take(MAX_ROWS / 2) {
+            @for problem in all.iter().take(MAX_PROBLEMS) {
                 li {
                     (state(problem.level, problem.kind))
                     div { p { (problem.item) } p.quiet { (error_text(&problem.cause)) } }
                 }
             }
         }
-        @if omitted > 0 { p.more { "And " (omitted) " more." } }
+        @if omitted > 0 { p.more { "And " (count(omitted as u64)) " more." } }
     }
 }
 
@@ -91,20 +92,37 @@ fn failed_checks(data: &PageState) -> Vec<Problem> {
     failed.collect()
 }
 
-fn controller_problems(controller: &ControllerState) -> Vec<Problem> {
+/// Returns a reconcile that blocks its thread.
+fn blocked(controller: &ControllerState) -> Option<Problem> {
+    let cause = stuck_line(controller).err()?;
+    let item = html! { a href="/ui/queues" { (name(&controller.options.name)) } };
+    Some(Problem { level: Level::Bad, kind: "Blocked", item, cause })
+}
+
+/// Returns the latest failing keys, and the number of further failing keys.
+fn failing_keys(controller: &ControllerState) -> (usize, Vec<Problem>) {
     let controller_name = &*controller.options.name;
-    let (_, failed) = controller.keys.failures(MAX_FAILED_KEYS);
-    let stuck = stuck_line(controller).err().map(|cause| {
-        let item = html! { a href="/ui/queues" { (name(controller_name)) } };
-        Problem { level: Level::Bad, kind: "Blocked", item, cause }
-    });
-    let failed = failed.into_iter().map(|key| Problem {
+    let (count, failed) = controller.keys.failures(MAX_FAILED_KEYS);
+    let hidden = count.saturating_sub(failed.len());
+    let problem = |key: FailedKey| Problem {
         level: Level::Bad,
         kind: "Failing key",
         item: html! { (key_link(controller_name, &key.key)) span.quiet { " in " (name(controller_name)) } },
         cause: key.error,
-    });
-    stuck.into_iter().chain(failed).collect()
+    };
+    (hidden, failed.into_iter().map(problem).collect())
+}
+
+fn caches_problems(data: &PageState, informers: &Informers) -> Vec<Problem> {
+    let names = subjects(informers);
+    let problem = |((_, informer), subject): (&(_, InformerStatus), &String)| {
+        let (level, text) = informer_state(data, informer);
+        let error = informer.reflector.last_error.as_deref().unwrap_or_default();
+        let item = html! { a href="/ui/caches" { (name(&subject_name(subject))) } };
+        let cause = if error.is_empty() { text } else { format!("{text}: {error}") };
+        matches!(level, Level::Warning | Level::Bad).then_some(Problem { level, kind: "Cache", item, cause })
+    };
+    informers.iter().zip(&names).filter_map(problem).collect()
 }
 
 fn clusters_problems(data: &PageState) -> Vec<Problem> {

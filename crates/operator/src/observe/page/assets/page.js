@@ -5,6 +5,8 @@
   let source = null;
   let isPaused = false;
   let warning = 0;
+  // Sections that wait until the user no longer selects text in them.
+  const waiting = new Map();
 
   // The text changes only with the state, so that a screen reader does not announce each update.
   const show = (state, text) => {
@@ -29,7 +31,12 @@
     if (old === null && next !== null) {
       document.getElementById("content").append(next);
     }
-    if (old === null || next === null || old.outerHTML === next.outerHTML || hasSelection(old)) {
+    if (old !== null && hasSelection(old)) {
+      waiting.set(id, html);
+      return;
+    }
+    waiting.delete(id);
+    if (old === null || next === null || old.outerHTML === next.outerHTML) {
       return;
     }
     const focused = old.contains(document.activeElement) ? focusKey(document.activeElement) : null;
@@ -46,6 +53,8 @@
 
   const close = () => {
     clearTimeout(warning);
+    // The next stream begins with all sections.
+    waiting.clear();
     source?.close();
     source = null;
   };
@@ -96,6 +105,10 @@
     } else {
       open();
     }
+  });
+  // The server sends a section again only after its next change.
+  document.addEventListener("selectionchange", () => {
+    [...waiting].forEach(([id, html]) => replace(id, html));
   });
   window.addEventListener("pagehide", close);
   window.addEventListener("pageshow", open);
