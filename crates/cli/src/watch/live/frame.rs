@@ -102,7 +102,7 @@ fn help(view: &View<'_>, shown: usize, width: usize) -> Line {
         let above = view.offset.min(total);
         let below = total - above - shown;
         // Writing to a String cannot fail.
-        let _ = write!(text, "hidden: {above} rows above, {below} below; ");
+        let _ = write!(text, "hidden: {} above, {below} below; ", counted(above, "row"));
     }
     text.push_str("arrow keys scroll, q exits");
     Line::of(Tone::Muted, &text, width)
@@ -271,7 +271,7 @@ hidden: 0 rows above, 1 below; arrow ke…
         assert!(lines[4].text().contains("UPDATED"));
         assert_eq!(
             lines[7].text(),
-            "arrow keys scroll, q exits".replace("arrow", "hidden: 1 rows above, 0 below; arrow")
+            "arrow keys scroll, q exits".replace("arrow", "hidden: 1 row above, 0 below; arrow")
         );
     }
 

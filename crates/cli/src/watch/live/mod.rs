@@ -2,6 +2,7 @@
 
 mod frame;
 mod health;
+mod input;
 mod line;
 mod rows;
 mod screen;
@@ -9,8 +10,7 @@ mod signals;
 
 use std::time::Duration;
 
-use crossterm::event::{Event, EventStream, KeyCode, KeyEvent, KeyEventKind, KeyModifiers};
-use futures_util::StreamExt as _;
+use crossterm::event::{Event, KeyCode, KeyEvent, KeyEventKind, KeyModifiers};
 use kube_informer::ObjectKey;
 use tokio::time::{Instant, MissedTickBehavior, interval};
 
@@ -26,6 +26,7 @@ use crate::{
 };
 use frame::{View, frame, visible_rows};
 use health::Health;
+use input::Input;
 use rows::Rows;
 use screen::Screen;
 pub(crate) use screen::restore;
@@ -61,9 +62,8 @@ pub(super) struct Live {
     drawn: Option<Instant>,
     ticks: tokio::time::Interval,
     /// The keys and changes of the size. `None` after the end of the input.
-    input: Option<EventStream>,
+    input: Option<Input>,
     signals: Signals,
-    /// The last field, because the input must stop before the terminal is restored.
     screen: Screen,
 }
 
@@ -87,7 +87,7 @@ impl Live {
             offset: 0,
             drawn: None,
             ticks,
-            input: Some(EventStream::new()),
+            input: Some(Input::start()),
             signals: Signals::new(),
             screen,
         })
@@ -146,10 +146,10 @@ impl Live {
             _ = self.ticks.tick() => return Wake::Redraw,
         };
         match event {
-            Some(Ok(Event::Key(key))) => self.press(key),
-            Some(Ok(_)) => Wake::Redraw,
+            Some(Event::Key(key)) => self.press(key),
+            Some(_) => Wake::Redraw,
             // Without input, signals still end the program.
-            Some(Err(_)) | None => {
+            None => {
                 self.input = None;
                 Wake::Redraw
             }
