@@ -142,6 +142,10 @@ impl<Q: RequestKey> KeyQueue<Q> {
     }
 }
 
+/// With the default rate limiter, a key has this number of failures after 5 s.
+#[cfg(feature = "metrics")]
+const REPEATED_FAILURES: u32 = 10;
+
 /// A key whose last reconcile failed.
 #[cfg_attr(not(feature = "http"), expect(dead_code, reason = "only pages read this"))]
 pub(crate) struct FailedKey {
@@ -169,6 +173,10 @@ pub(crate) trait KeyView: Send + Sync {
     /// Returns the number of failed keys, and the latest failed keys. The number is bounded by
     /// [`MAX_REMEMBERED_RUNS`](super::history::MAX_REMEMBERED_RUNS).
     fn failures(&self, limit: usize) -> (usize, Vec<FailedKey>);
+    /// Returns the number of keys with at least [`REPEATED_FAILURES`] consecutive failures, of the keys that
+    /// [`failures`](Self::failures) counts. A key that is not retried has no such failures.
+    #[cfg(feature = "metrics")]
+    fn repeatedly_failing(&self) -> usize;
     /// Returns the status of the key with this text, or `None` if the key is neither queued nor
     /// remembered.
     fn key_status(&self, key: &str) -> Option<KeyStatus>;
@@ -214,6 +222,13 @@ impl<Q: RequestKey> KeyView for KeyQueue<Q> {
             error,
         };
         (count, latest.into_iter().map(failed).collect())
+    }
+
+    #[cfg(feature = "metrics")]
+    fn repeatedly_failing(&self) -> usize {
+        let failed: Vec<Q> = self.history.lock().failures().map(|(key, _)| key.clone()).collect();
+        // Without the lock, because this calls the rate limiter of the user.
+        failed.iter().filter(|key| self.queue.num_requeues(key) >= REPEATED_FAILURES).count()
     }
 
     fn key_status(&self, key: &str) -> Option<KeyStatus> {
@@ -312,5 +327,24 @@ mod tests {
         assert!(keys.key_status("b/1").is_some_and(|key| key.failures == 1 && key.last.is_some()));
         assert_eq!((keys.failures(9).0, keys.queue.num_requeues(&"a/1".to_owned())), (0, 0));
         assert_eq!((keys.queue.len(), keys.queue.status().delayed), (1, 1));
+    }
+
+    #[cfg(feature = "metrics")]
+    #[tokio::test(start_paused = true)]
+    async fn keys_fail_repeatedly_after_ten_retried_failures() {
+        let keys = KeyQueue::new(WorkQueue::new(), Duration::ZERO, None, None);
+        let fail = |key: &str, times: usize| {
+            (0..times).for_each(|_| keys.queue.add_rate_limited(key.to_owned()));
+            keys.record_run(&key.to_owned(), run(Some("no".to_owned())));
+        };
+        fail("a", 9);
+        fail("b", 10);
+        fail("c", 10);
+        assert_eq!((keys.failures(0).0, keys.repeatedly_failing()), (3, 2));
+
+        fail("a", 1);
+        keys.record_run(&"b".to_owned(), run(None)); // a success
+        keys.queue.forget(&"c".to_owned()); // a failure that is not retried
+        assert_eq!((keys.failures(0).0, keys.repeatedly_failing()), (2, 1));
     }
 }

@@ -58,6 +58,11 @@ impl ManagerCollector {
         let active =
             all.iter().map(|state| (controller_labels(&state.options.name), state.reconciles.len() as f64));
         gauges(encoder, "controller_runtime_active_workers", "Number of running reconciles", active)?;
+        let failing = all
+            .iter()
+            .map(|state| (controller_labels(&state.options.name), state.keys.repeatedly_failing() as f64));
+        let help = "Number of keys whose last 10 reconciles failed, at most 1024";
+        gauges(encoder, "reconcile_failing_keys", help, failing)?;
 
         let queues: Vec<_> =
             all.iter().map(|state| (queue_labels(&state.options.name), state.keys.status())).collect();

@@ -34,6 +34,7 @@ async fn pages_show_state_and_no_object_contents() {
         r#"controller_runtime_reconcile_time_seconds_count{controller="configmap"} 2"#,
         r#"controller_runtime_max_concurrent_reconciles{controller="configmap"} 1.0"#,
         r#"controller_runtime_active_workers{controller="configmap"} 0.0"#,
+        r#"reconcile_failing_keys{controller="configmap"} 0.0"#,
         r#"workqueue_depth{name="configmap",controller="configmap",priority="0"} 0.0"#,
         r#"workqueue_depth{name="configmap",controller="configmap",priority="-100"} 0.0"#,
         r#"workqueue_adds_total{name="configmap",controller="configmap"} 2"#,
