@@ -83,6 +83,9 @@ async fn check_all(check: &Check, server: &mut RealServer) -> Result<()> {
     let (code, report) = check.run(&arguments).await?;
     ensure!(code == 3, "the exit code is {code}: {report:#}");
     expect(&report, &[("lists", "red")])?;
+    let (code, report) = check.run(&["-n", "absent", "configmaps"]).await?;
+    ensure!(code == 0, "the exit code is {code}: {report:#}");
+    expect(&report, &[("namespace", "amber"), ("permissions", "green")])?;
     let (code, report) = check.run(&["--as", "system:anonymous", "configmaps"]).await?;
     ensure!(code == 3, "the exit code is {code}: {report:#}");
     expect(&report, &[("API groups", "red"), ("permissions", "amber"), ("lists", "amber")])?;

@@ -70,6 +70,9 @@ pub(crate) async fn check(
     let watchable = resources.iter().filter(|resource| resource.is_watchable());
     let targets: Vec<_> =
         watchable.map(|resource| Target::new(resource, &flags.selection, &session.namespace)).collect();
+    if let Some(namespace) = targets.iter().find_map(|target| target.namespace.as_deref()) {
+        report.extend(server::namespace(client, namespace).await);
+    }
     let account = Account::read(client, flags.service_account.as_ref()).await;
     if let Account::Other(_) = &account {
         report.account = Some(account.name());

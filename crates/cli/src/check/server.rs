@@ -1,7 +1,7 @@
 //! Checks the version and the resources of the server.
 
-use k8s_openapi::apimachinery::pkg::version::Info;
-use kube_client::{Client, Error};
+use k8s_openapi::{api::core::v1::Namespace, apimachinery::pkg::version::Info};
+use kube_client::{Api, Client, Error};
 
 use super::report::{Finding, Verdict};
 use crate::{
@@ -95,6 +95,22 @@ fn groups(catalog: &Catalog) -> Finding {
         ),
         "check the APIService objects: `kubectl get apiservices`",
     )
+}
+
+/// Checks that the namespace of the informers exists. `None` if it exists, or if the user may not read it.
+///
+/// An API server answers a list in a missing namespace with no objects, so a wrong name has no other effect.
+pub(super) async fn namespace(client: &Client, name: &str) -> Option<Finding> {
+    let namespaces: Api<Namespace> = Api::all(client.clone());
+    let is_missing = matches!(namespaces.get_metadata_opt(name).await, Ok(None));
+    is_missing.then(|| {
+        Finding::new(
+            "namespace",
+            Verdict::Amber,
+            format!("the namespace {name} does not exist, so its caches stay empty"),
+            "correct the name, or create the namespace: `kubectl create namespace NAME`",
+        )
+    })
 }
 
 /// Checks that the resources can be listed and watched.

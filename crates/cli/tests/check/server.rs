@@ -52,6 +52,16 @@ async fn unsupported_version_is_amber() -> Result<()> {
 }
 
 #[tokio::test]
+async fn missing_namespace_is_amber() -> Result<()> {
+    let world = World::start().await?;
+    let report = world.check(&["-n", "shopp", "configmaps"]).await?;
+    report.expect("namespace", "amber", "the namespace shopp does not exist");
+    let existing = world.check(&MAPS).await?;
+    assert!(!existing.run.out.contains("\"namespace\""), "{:?}", existing.run);
+    Ok(())
+}
+
+#[tokio::test]
 async fn group_that_does_not_respond_is_amber() -> Result<()> {
     let world = World::start().await?;
     let _fault = world.server.faults().always(path("/apis/batch/v1"), raw(503, "{}"));
