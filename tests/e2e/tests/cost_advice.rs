@@ -6,7 +6,7 @@ use clap::Parser as _;
 use kube_bench::Command;
 
 /// The memory of the Pods is larger than the memory of a process without objects.
-const PODS: &str = "2500";
+const PODS: &str = "1500";
 
 #[test]
 fn first_advice_halves_the_memory_of_an_operator() -> Result<()> {
