@@ -97,9 +97,9 @@ fn groups(catalog: &Catalog) -> Finding {
     )
 }
 
-/// Checks that the namespace of the informers exists. `None` if it exists, or if the user may not read it.
+/// Checks that the namespace of the informers exists. `None` if it exists, or if it cannot be read.
 ///
-/// An API server answers a list in a missing namespace with no objects, so a wrong name has no other effect.
+/// An API server returns an empty list for a namespace that does not exist, so the other checks succeed.
 pub(super) async fn namespace(client: &Client, name: &str) -> Option<Finding> {
     let namespaces: Api<Namespace> = Api::all(client.clone());
     let is_missing = matches!(namespaces.get_metadata_opt(name).await, Ok(None));
@@ -108,7 +108,7 @@ pub(super) async fn namespace(client: &Client, name: &str) -> Option<Finding> {
             "namespace",
             Verdict::Amber,
             format!("the namespace {name} does not exist, so its caches stay empty"),
-            "correct the name, or create the namespace: `kubectl create namespace NAME`",
+            format!("correct the name, or create the namespace: `kubectl create namespace {name}`"),
         )
     })
 }

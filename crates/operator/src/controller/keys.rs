@@ -142,9 +142,10 @@ impl<Q: RequestKey> KeyQueue<Q> {
     }
 }
 
-/// With the default rate limiter, a key has this number of failures after 5 s.
+/// The number of consecutive failures of a key that fails repeatedly. With the default rate limiter, the last
+/// of them is 2.6 s after the first one.
 #[cfg(feature = "metrics")]
-const REPEATED_FAILURES: u32 = 10;
+pub(crate) const REPEATED_FAILURES: u32 = 10;
 
 /// A key whose last reconcile failed.
 #[cfg_attr(not(feature = "http"), expect(dead_code, reason = "only pages read this"))]

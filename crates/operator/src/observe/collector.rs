@@ -16,7 +16,10 @@ use super::{
 };
 use crate::{
     ClusterName, ClusterState, Clusters, EventRecorder, OwnedSlots, RecorderStatus,
-    controller::keys::ClusterRuns,
+    controller::{
+        history::MAX_REMEMBERED_RUNS,
+        keys::{ClusterRuns, REPEATED_FAILURES},
+    },
 };
 
 /// Encodes the current state of a manager.
@@ -61,8 +64,10 @@ impl ManagerCollector {
         let failing = all
             .iter()
             .map(|state| (controller_labels(&state.options.name), state.keys.repeatedly_failing() as f64));
-        let help = "Number of keys whose last 10 reconciles failed, at most 1024";
-        gauges(encoder, "reconcile_failing_keys", help, failing)?;
+        let help = format!(
+            "Number of keys whose last {REPEATED_FAILURES} reconciles failed, at most {MAX_REMEMBERED_RUNS}"
+        );
+        gauges(encoder, "reconcile_failing_keys", &help, failing)?;
 
         let queues: Vec<_> =
             all.iter().map(|state| (queue_labels(&state.options.name), state.keys.status())).collect();

@@ -68,3 +68,30 @@ async fn depth_distinguishes_initial_objects_from_changes() {
     }
     running.await.unwrap().unwrap();
 }
+
+/// The delays of the default rate limiter double from 5 ms, so the tenth failure is after 2.6 s.
+#[tokio::test(start_paused = true)]
+async fn key_that_fails_at_each_retry_is_counted() {
+    let mut world = World::without_pages(None);
+    for name in ["fails", "ends", "works"] {
+        world.create(name).await;
+    }
+    let controller = world.controller();
+    world.manager.add_controller(controller, |request: Request<ConfigMap>| async move {
+        match request.key.name() {
+            "fails" => Err(Failure::from("no")),
+            "ends" => Err(Failure::terminal("no")),
+            _ => Ok(Action::Done),
+        }
+    });
+    let mut registry = Registry::default();
+    world.manager.register_metrics(&mut registry);
+    let failing = |keys| format!("reconcile_failing_keys{{controller=\"configmap\"}} {keys}\n");
+    let (_server, stop, running) = world.run();
+    sleep(2 * SECOND).await;
+    assert!(encoded(&registry).contains(&failing("0.0")), "{}", encoded(&registry));
+    sleep(2 * SECOND).await;
+    assert!(encoded(&registry).contains(&failing("1.0")), "{}", encoded(&registry));
+    stop.cancel();
+    running.await.unwrap().unwrap();
+}
